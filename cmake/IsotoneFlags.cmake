@@ -1,0 +1,25 @@
+# Compiler settings of the numerics contract and the build types.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+# -ffp-contract=off: a multiply and an add are fused only where the code says std::fma.
+# -fno-math-errno, -fno-trapping-math: no change of values; they let the compiler use vector instructions.
+add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-plt)
+# The floor on x86 is AVX2 with FMA (2013); wider instruction sets are chosen at run time, file by file.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_compile_options(-march=x86-64-v3)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
+set(ISOTONE_SANITIZE "" CACHE STRING "Value for -fsanitize= (empty: none)")
+if(ISOTONE_SANITIZE)
+  add_compile_options(-fsanitize=${ISOTONE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ISOTONE_SANITIZE})
+endif()
+include_directories(${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
