@@ -279,6 +279,12 @@ std::span<const std::byte> Gguf::data(const GgufTensor& tensor) const {
   return data_.subspan(tensor.offset, tensor.bytes);
 }
 
+void Gguf::prefetch() const {
+  if (file_) {
+    file_->prefetch();
+  }
+}
+
 TensorView Gguf::tensor(std::string_view name) const {
   const GgufTensor* t = find_tensor(name);
   if (t == nullptr) {

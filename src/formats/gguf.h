@@ -77,6 +77,8 @@ class Gguf {
   [[nodiscard]] std::span<const std::byte> data(const GgufTensor& tensor) const;
   /// Throws Error where it is missing or of a type we cannot compute with. The view keeps the map alive.
   [[nodiscard]] TensorView tensor(std::string_view name) const;
+  /// Asks the system to read the file ahead.
+  void prefetch() const;
 
  private:
   void parse(std::span<const std::byte> bytes);

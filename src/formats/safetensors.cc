@@ -101,6 +101,12 @@ std::span<const std::byte> Safetensors::data(const SafetensorsEntry& entry) cons
   return buffer_.subspan(entry.begin, entry.bytes());
 }
 
+void Safetensors::prefetch() const {
+  if (file_) {
+    file_->prefetch();
+  }
+}
+
 TensorView Safetensors::tensor(std::string_view name) const {
   const SafetensorsEntry* entry = find(name);
   if (entry == nullptr) {

@@ -51,6 +51,8 @@ class Safetensors {
   [[nodiscard]] std::span<const std::byte> data(const SafetensorsEntry& entry) const;
   /// Throws Error where the tensor is missing or of a dtype we cannot hold. The view keeps the map alive.
   [[nodiscard]] TensorView tensor(std::string_view name) const;
+  /// Asks the system to read the file ahead.
+  void prefetch() const;
 
  private:
   void parse(std::span<const std::byte> bytes);

@@ -1,0 +1,334 @@
+// config.json and GGUF metadata to ModelConfig, and its sanity rules.
+#include "formats/model_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "formats/json_text.h"
+
+namespace isotone {
+namespace {
+
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;
+
+struct Architecture {
+  std::string_view gguf;
+  std::string_view class_name;
+  std::string_view model_type;
+};
+
+constexpr std::array<Architecture, 3> kArchitectures = {{{"llama", "LlamaForCausalLM", "llama"},
+                                                         {"qwen2", "Qwen2ForCausalLM", "qwen2"},
+                                                         {"qwen3", "Qwen3ForCausalLM", "qwen3"}}};
+
+/// Fields of one JSON object, with messages that name file and field.
+class Fields {
+ public:
+  Fields(const Json& object, const std::string& what) : object_(object), what_(what) {}
+
+  [[nodiscard]] const Json* find(const char* key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  }
+
+  [[nodiscard]] std::int64_t integer(const char* key, std::optional<std::int64_t> fallback = std::nullopt) const {
+    const Json* value = find(key);
+    if (value == nullptr && fallback) {
+      return *fallback;
+    }
+    if (value == nullptr) {
+      fail("{}: '{}' is missing", what_, key);
+    }
+    if (!value->is_number_integer() ||
+        (value->is_number_unsigned() && value->get<std::uint64_t>() > std::uint64_t{1} << 62)) {
+      fail("{}: '{}' must be an integer, found {}", what_, key, json_line(*value));
+    }
+    return value->get<std::int64_t>();
+  }
+
+  [[nodiscard]] double number(const char* key, double fallback) const {
+    const Json* value = find(key);
+    if (value == nullptr) {
+      return fallback;
+    }
+    if (!value->is_number()) {
+      fail("{}: '{}' must be a number, found {}", what_, key, json_line(*value));
+    }
+    return value->get<double>();
+  }
+
+  [[nodiscard]] bool boolean(const char* key, bool fallback) const {
+    const Json* value = find(key);
+    if (value == nullptr) {
+      return fallback;
+    }
+    if (!value->is_boolean()) {
+      fail("{}: '{}' must be true or false, found {}", what_, key, json_line(*value));
+    }
+    return value->get<bool>();
+  }
+
+  [[nodiscard]] std::string text(const char* key, const std::string& fallback) const {
+    const Json* value = find(key);
+    if (value == nullptr) {
+      return fallback;
+    }
+    if (!value->is_string()) {
+      fail("{}: '{}' must be a text, found {}", what_, key, json_line(*value));
+    }
+    return value->get<std::string>();
+  }
+
+  /// A number or a list of numbers.
+  [[nodiscard]] std::vector<std::int64_t> ids(const char* key) const {
+    std::vector<std::int64_t> out;
+    const Json* value = find(key);
+    if (value == nullptr) {
+      return out;
+    }
+    const Json list = value->is_array() ? *value : Json::array({*value});
+    for (const Json& id : list) {
+      if (!id.is_number_integer() || id.get<std::int64_t>() < 0) {
+        fail("{}: '{}' must be a token id or a list of them, found {}", what_, key, json_line(*value));
+      }
+      out.push_back(id.get<std::int64_t>());
+    }
+    return out;
+  }
+
+ private:
+  const Json& object_;
+  const std::string& what_;
+};
+
+void add_ids(std::vector<std::int64_t>& to, const std::vector<std::int64_t>& from) {
+  for (const std::int64_t id : from) {
+    if (std::find(to.begin(), to.end(), id) == to.end()) {
+      to.push_back(id);
+    }
+  }
+}
+
+std::optional<DType> dtype_of_text(const std::string& text) {
+  if (text == "float32" || text == "torch.float32") {
+    return DType::f32;
+  }
+  if (text == "bfloat16" || text == "torch.bfloat16") {
+    return DType::bf16;
+  }
+  if (text == "float16" || text == "torch.float16") {
+    return DType::f16;
+  }
+  return std::nullopt;
+}
+
+/// The shortest decimal that reads back as this float: 1e-05, not 9.999999747378752e-06.
+double shortest_of_f32(double value) {
+  return std::strtod(fmt::format("{}", static_cast<float>(value)).c_str(), nullptr);
+}
+
+}  // namespace
+
+void check_model_config(const ModelConfig& c, const std::string& what) {
+  const auto count = [&](std::string_view name, std::int64_t value, std::int64_t most) {
+    require(value >= 1 && value <= most, "{}: {} is {}, from 1 to {} was expected", what, name, value, most);
+  };
+  count("vocab_size", c.vocab_size, std::int64_t{1} << 24);
+  count("hidden_size", c.hidden_size, std::int64_t{1} << 20);
+  count("intermediate_size", c.intermediate_size, std::int64_t{1} << 24);
+  count("num_hidden_layers", c.n_layers, 4096);
+  count("num_attention_heads", c.n_heads, 65536);
+  count("num_key_value_heads", c.n_kv_heads, 65536);
+  count("head_dim", c.head_dim, 65536);
+  count("max_position_embeddings", c.max_position, kMaxTokens);
+  require(c.n_heads % c.n_kv_heads == 0, "{}: {} attention heads do not divide into {} key and value heads", what,
+          c.n_heads, c.n_kv_heads);
+  require(c.head_dim % 2 == 0, "{}: head_dim is {}, rotary embedding needs an even one", what, c.head_dim);
+  require(std::isfinite(c.rope_theta) && c.rope_theta > 0, "{}: rope_theta is {}, a positive number was expected", what,
+          c.rope_theta);
+  require(c.rms_norm_eps >= 0 && c.rms_norm_eps < 1, "{}: rms_norm_eps is {}, from 0 to 1 was expected", what,
+          c.rms_norm_eps);
+  std::vector<std::int64_t> ids = c.eos_ids;
+  ids.push_back(c.bos_id.value_or(0));
+  for (const std::int64_t id : ids) {
+    require(id >= 0 && id < c.vocab_size, "{}: the special token {} is outside the vocabulary of {}", what, id,
+            c.vocab_size);
+  }
+}
+
+ModelConfig parse_model_config(const std::string& json_text, const std::string& what) {
+  const Json json = parse_json(json_text, what);
+  require(json.is_object(), "{}: must be a JSON object", what);
+  const Fields f(json, what);
+  ModelConfig c;
+  c.raw_json = json_text;
+  if (const Json* names = f.find("architectures")) {
+    require(names->is_array() && !names->empty() && (*names)[0].is_string(), "{}: 'architectures' must list a name",
+            what);
+    c.architecture = (*names)[0].get<std::string>();
+  }
+  c.model_type = f.text("model_type", "");
+  for (const Architecture& a : kArchitectures) {
+    if (c.architecture.empty() && c.model_type == a.model_type) {
+      c.architecture = a.class_name;
+    }
+  }
+  require(!c.architecture.empty(), "{}: neither 'architectures' nor a known 'model_type' says what this model is",
+          what);
+  c.vocab_size = f.integer("vocab_size");
+  c.hidden_size = f.integer("hidden_size");
+  c.intermediate_size = f.integer("intermediate_size");
+  c.n_layers = f.integer("num_hidden_layers");
+  c.n_heads = f.integer("num_attention_heads");
+  c.n_kv_heads = f.integer("num_key_value_heads", c.n_heads);
+  require(c.n_heads > 0, "{}: num_attention_heads is {}, from 1 to 65536 was expected", what, c.n_heads);
+  if (f.find("head_dim") != nullptr) {
+    c.head_dim = f.integer("head_dim");
+  } else {
+    require(c.hidden_size % c.n_heads == 0, "{}: hidden_size {} does not divide into {} attention heads", what,
+            c.hidden_size, c.n_heads);
+    c.head_dim = c.hidden_size / c.n_heads;
+  }
+  c.rope_theta = f.number("rope_theta", c.rope_theta);
+  const Json* rope = f.find("rope_parameters");
+  rope = rope == nullptr ? f.find("rope_scaling") : rope;
+  if (rope != nullptr) {
+    require(rope->is_object(), "{}: the rotary parameters must be an object, found {}", what, json_line(*rope));
+    const Fields r(*rope, what);
+    c.rope_theta = r.number("rope_theta", c.rope_theta);
+    if (r.text("rope_type", r.text("type", "default")) != "default") {
+      c.rope_scaling = json_line(*rope);
+    }
+  }
+  c.rms_norm_eps = f.number("rms_norm_eps", c.rms_norm_eps);
+  c.max_position = f.integer("max_position_embeddings", c.max_position);
+  c.tie_embeddings = f.boolean("tie_word_embeddings", false);
+  c.attention_bias = f.boolean("attention_bias", c.model_type == "qwen2");
+  c.mlp_bias = f.boolean("mlp_bias", false);
+  c.hidden_act = f.text("hidden_act", c.hidden_act);
+  c.dtype = dtype_of_text(f.text("dtype", f.text("torch_dtype", "")));
+  if (const auto ids = f.ids("bos_token_id"); !ids.empty()) {
+    c.bos_id = ids[0];
+  }
+  if (const auto ids = f.ids("pad_token_id"); !ids.empty()) {
+    c.pad_id = ids[0];
+  }
+  add_ids(c.eos_ids, f.ids("eos_token_id"));
+  check_model_config(c, what);
+  return c;
+}
+
+void apply_generation_config(ModelConfig& config, const std::string& json_text, const std::string& what) {
+  const Json json = parse_json(json_text, what);
+  require(json.is_object(), "{}: must be a JSON object", what);
+  add_ids(config.eos_ids, Fields(json, what).ids("eos_token_id"));
+  config.generation_json = json_text;
+  check_model_config(config, what);
+}
+
+ModelConfig model_config_of_gguf(const Gguf& gguf) {
+  const std::string arch(gguf.require_metadata("general.architecture").as_text());
+  const auto* const row =
+      std::find_if(kArchitectures.begin(), kArchitectures.end(), [&](const auto& a) { return a.gguf == arch; });
+  if (row == kArchitectures.end()) {
+    fail("{}: the architecture '{}' is not known; known are llama, qwen2 and qwen3", gguf.path(), arch);
+  }
+  const auto integer = [&](std::string_view key, std::optional<std::int64_t> fallback = std::nullopt) {
+    const std::string full = fmt::format("{}.{}", arch, key);
+    const GgufValue* value = gguf.find_metadata(full);
+    return value == nullptr && fallback ? *fallback : gguf.require_metadata(full).as_integer();
+  };
+  const auto number = [&](std::string_view key, double fallback) {
+    const GgufValue* value = gguf.find_metadata(fmt::format("{}.{}", arch, key));
+    return value == nullptr ? fallback : shortest_of_f32(value->as_number());
+  };
+  const auto id = [&](const char* key) -> std::optional<std::int64_t> {
+    const GgufValue* value = gguf.find_metadata(key);
+    return value == nullptr ? std::nullopt : std::optional(value->as_integer());
+  };
+  ModelConfig c;
+  c.architecture = row->class_name;
+  c.model_type = row->model_type;
+  const GgufTensor* embedding = gguf.find_tensor("token_embd.weight");
+  require(embedding != nullptr && embedding->shape.size() == 2,
+          "{}: the tensor 'token_embd.weight' is missing or no matrix", gguf.path());
+  c.vocab_size = embedding->shape[0];
+  c.hidden_size = integer("embedding_length");
+  require(embedding->shape[1] == c.hidden_size, "{}: embeddings are {} wide, {}.embedding_length says {}", gguf.path(),
+          embedding->shape[1], arch, c.hidden_size);
+  c.intermediate_size = integer("feed_forward_length");
+  c.n_layers = integer("block_count");
+  c.n_heads = integer("attention.head_count");
+  c.n_kv_heads = integer("attention.head_count_kv", c.n_heads);
+  require(c.n_heads > 0, "{}: {}.attention.head_count is {}", gguf.path(), arch, c.n_heads);
+  require(gguf.find_metadata(arch + ".attention.key_length") != nullptr || c.hidden_size % c.n_heads == 0,
+          "{}: embedding_length {} does not divide into {} attention heads", gguf.path(), c.hidden_size, c.n_heads);
+  c.head_dim = integer("attention.key_length", c.hidden_size / c.n_heads);
+  const std::int64_t rotary = integer("rope.dimension_count", c.head_dim);
+  require(rotary == c.head_dim, "{}: rotary embedding over {} of {} head dimensions is not supported", gguf.path(),
+          rotary, c.head_dim);
+  require(integer("expert_count", 0) == 0, "{}: mixtures of experts are not supported in GGUF files yet", gguf.path());
+  c.rope_theta = number("rope.freq_base", 10000.0);
+  c.rms_norm_eps = number("attention.layer_norm_rms_epsilon", 1e-6);
+  c.max_position = integer("context_length", c.max_position);
+  c.tie_embeddings = gguf.find_tensor("output.weight") == nullptr;
+  c.attention_bias = gguf.find_tensor("blk.0.attn_q.bias") != nullptr;
+  c.mlp_bias = gguf.find_tensor("blk.0.ffn_up.bias") != nullptr;
+  const GgufValue* scaling = gguf.find_metadata(arch + ".rope.scaling.type");
+  if (scaling != nullptr && scaling->as_text() != "none") {
+    c.rope_scaling =
+        json_line({{"rope_type", std::string(scaling->as_text())}, {"factor", number("rope.scaling.factor", 1)}});
+  } else if (gguf.find_tensor("rope_freqs.weight") != nullptr) {
+    c.rope_scaling = json_line({{"rope_type", "frequency_factors"}});
+  }
+  c.bos_id = id("tokenizer.ggml.bos_token_id");
+  c.pad_id = id("tokenizer.ggml.padding_token_id");
+  for (const char* key :
+       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    if (const auto eos = id(key)) {
+      add_ids(c.eos_ids, {*eos});
+    }
+  }
+  check_model_config(c, gguf.path());
+  c.raw_json = model_config_json(c);
+  return c;
+}
+
+std::string model_config_json(const ModelConfig& c) {
+  Json json = Json::object();
+  json["architectures"] = {c.architecture};
+  json["model_type"] = c.model_type;
+  json["vocab_size"] = c.vocab_size;
+  json["hidden_size"] = c.hidden_size;
+  json["intermediate_size"] = c.intermediate_size;
+  json["num_hidden_layers"] = c.n_layers;
+  json["num_attention_heads"] = c.n_heads;
+  json["num_key_value_heads"] = c.n_kv_heads;
+  json["head_dim"] = c.head_dim;
+  json["hidden_act"] = c.hidden_act;
+  json["max_position_embeddings"] = c.max_position;
+  json["rms_norm_eps"] = c.rms_norm_eps;
+  json["rope_theta"] = c.rope_theta;
+  json["rope_scaling"] = c.rope_scaling.empty() ? Json() : parse_json(c.rope_scaling, "rope_scaling");
+  json["attention_bias"] = c.attention_bias;
+  json["mlp_bias"] = c.mlp_bias;
+  json["tie_word_embeddings"] = c.tie_embeddings;
+  if (c.bos_id) {
+    json["bos_token_id"] = *c.bos_id;
+  }
+  if (!c.eos_ids.empty()) {
+    json["eos_token_id"] = c.eos_ids.size() == 1 ? Json(c.eos_ids[0]) : Json(c.eos_ids);
+  }
+  if (c.pad_id) {
+    json["pad_token_id"] = *c.pad_id;
+  }
+  const DType dtype = c.dtype.value_or(DType::f32);
+  json["torch_dtype"] = dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
+  json["use_cache"] = true;
+  return json_pretty(json) + "\n";
+}
+
+}  // namespace isotone
