@@ -1,0 +1,69 @@
+// Attributes of an operation: a short ordered list of named constants, enough to print, hash and rebuild the operation.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+namespace isotone::ir {
+
+using Ints = std::vector<std::int64_t>;
+/// Booleans and dtypes are stored as integers.
+using Attr = std::variant<std::int64_t, double, std::string, Ints>;
+
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string_view, Attr>> items) {
+    for (const auto& [name, value] : items) {
+      items_.emplace_back(std::string(name), value);
+    }
+  }
+
+  [[nodiscard]] std::int64_t integer(std::string_view name) const { return get<std::int64_t>(name); }
+  [[nodiscard]] double real(std::string_view name) const { return get<double>(name); }
+  [[nodiscard]] bool flag(std::string_view name) const { return get<std::int64_t>(name) != 0; }
+  [[nodiscard]] DType dtype(std::string_view name) const { return static_cast<DType>(get<std::int64_t>(name)); }
+  [[nodiscard]] const std::string& text(std::string_view name) const { return get<std::string>(name); }
+  [[nodiscard]] const Ints& ints(std::string_view name) const { return get<Ints>(name); }
+
+  void set(std::string_view name, Attr value) {
+    for (auto& item : items_) {
+      if (item.first == name) {
+        item.second = std::move(value);
+        return;
+      }
+    }
+    items_.emplace_back(std::string(name), std::move(value));
+  }
+  [[nodiscard]] const Attr* find(std::string_view name) const {
+    for (const auto& item : items_) {
+      if (item.first == name) {
+        return &item.second;
+      }
+    }
+    return nullptr;
+  }
+  [[nodiscard]] const std::vector<std::pair<std::string, Attr>>& items() const { return items_; }
+  friend bool operator==(const Attrs&, const Attrs&) = default;
+
+ private:
+  template <class T>
+  const T& get(std::string_view name) const {
+    const Attr* a = find(name);
+    require(a != nullptr && std::holds_alternative<T>(*a), "attribute '{}' is missing or of another kind", name);
+    return std::get<T>(*a);
+  }
+  std::vector<std::pair<std::string, Attr>> items_;
+};
+
+inline std::int64_t as_attr(DType t) { return static_cast<std::int64_t>(t); }
+
+}  // namespace isotone::ir

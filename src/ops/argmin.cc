@@ -1,0 +1,48 @@
+// The position of the smallest element along an axis.
+#include "ops/support/reduction.h"
+
+#include "base/error.h"
+
+namespace isotone::ops {
+namespace {
+
+struct Argmin : NoGradient<Argmin> {
+  static constexpr std::string_view name = "argmin";
+  static Types infer(const InTypes& in, const Attrs& a) {
+    require(in.size() == 1, "argmin: takes one tensor, got {}", in.size());
+    require_float(name, in[0]);
+    const Ints axes{ir::normal_axis(a.integer("axis"), in[0].rank(), name)};
+    require(in[0].shape[static_cast<std::size_t>(axes[0])] > 0, "argmin: {} is empty along axis {}", ir::to_string(in[0]), axes[0]);
+    return {{DType::i32, reduced_shape(in[0].shape, axes, false)}};
+  }
+  static void reference(const ReferenceCall& c) {
+    const Shape& shape = c.inputs[0].type->shape;
+    const auto axis = static_cast<std::size_t>(c.attrs.integer("axis"));
+    const std::int64_t stride = ir::contiguous_strides(shape)[axis];
+    for_each_output(shape, {c.attrs.integer("axis")}, [&](std::int64_t o, std::int64_t offset) {
+      std::int64_t at = 0;
+      float best = c.inputs[0].get(offset);
+      for (std::int64_t i = 1; i < shape[axis] && best == best; ++i) {
+        const float v = c.inputs[0].get(offset + i * stride);
+        if (v < best || v != v) {
+          best = v;
+          at = i;
+        }
+      }
+      c.outputs[0].set_int(o, at);
+    });
+  }
+  static std::vector<Sample> samples() { return axis_samples(false); }
+};
+
+}  // namespace
+
+/// Position (i32) of the smallest element along `axis`; the lowest where several are equal; the first NaN where there is one.
+/// @api Value argmin(const Value& x, std::int64_t axis = -1);
+Value argmin(const Value& x, std::int64_t axis) {
+  return apply1("argmin", {x}, {{"axis", std::int64_t{ir::normal_axis(axis, x.rank(), "argmin")}}});
+}
+
+ISOTONE_OP(argmin, Argmin);
+
+}  // namespace isotone::ops

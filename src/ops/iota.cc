@@ -1,0 +1,42 @@
+// Ascending numbers along one axis.
+#include "ops/functions.h"
+
+#include "base/error.h"
+
+namespace isotone::ops {
+namespace {
+
+struct Iota : NoGradient<Iota> {
+  static constexpr std::string_view name = "iota";
+  static Types infer(const InTypes&, const Attrs& a) {
+    const Shape& shape = a.ints("shape");
+    const int axis = ir::normal_axis(a.integer("axis"), static_cast<int>(shape.size()), name);
+    require(shape[static_cast<std::size_t>(axis)] >= 0, "iota: shape {} has a negative size", ir::to_string(shape));
+    require(!is_quantised(a.dtype("dtype")), "iota: cannot make {}", dtype_name(a.dtype("dtype")));
+    return {{a.dtype("dtype"), shape}};
+  }
+  static void reference(const ReferenceCall& c) {
+    const Shape& shape = c.outputs[0].type->shape;
+    const auto axis = static_cast<std::size_t>(c.attrs.integer("axis"));
+    const std::int64_t stride = ir::contiguous_strides(shape)[axis];
+    for (std::int64_t i = 0; i < c.outputs[0].elements(); ++i) {
+      c.outputs[0].set_int(i, i / stride % shape[axis]);
+    }
+  }
+  static std::vector<Sample> samples() {
+    return {{{}, {{"shape", Ints{7}}, {"axis", std::int64_t{0}}, {"dtype", as_attr(DType::i32)}}, false},
+            {{}, {{"shape", Ints{3, 4, 2}}, {"axis", std::int64_t{1}}, {"dtype", as_attr(DType::f32)}}, false}};
+  }
+};
+
+}  // namespace
+
+/// 0, 1, 2, ... along `axis` of `shape`, the same along the others.
+/// @api Value iota(const Shape& shape, std::int64_t axis = 0, DType dtype = DType::i32);
+Value iota(const Shape& shape, std::int64_t axis, DType dtype) {
+  return apply1("iota", {}, {{"shape", shape}, {"axis", std::int64_t{ir::normal_axis(axis, static_cast<int>(shape.size()), "iota")}}, {"dtype", as_attr(dtype)}});
+}
+
+ISOTONE_OP(iota, Iota);
+
+}  // namespace isotone::ops

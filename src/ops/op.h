@@ -1,0 +1,163 @@
+// The contract of an operation. Each file of this folder defines one operation as a struct and ends with
+// ISOTONE_OP(file_name, Struct); the table of all of them is generated from the folder (cmake/GenerateOps.cmake).
+// A struct has: name, infer, vjp, samples, and decompose (composites) or reference (primitives).
+// See docs/adding-an-op.md.
+#pragma once
+
+#include <concepts>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/half.h"
+#include "ir/value.h"
+
+namespace isotone::ops {
+
+using ir::as_attr;
+using ir::Attrs;
+using ir::Ints;
+using ir::Shape;
+using ir::Type;
+using ir::Types;
+using ir::Value;
+using ir::Values;
+
+/// Types of the inputs of a call; optional inputs may be absent.
+class InTypes {
+ public:
+  explicit InTypes(std::vector<const Type*> types) : types_(std::move(types)) {}
+  [[nodiscard]] int size() const { return static_cast<int>(types_.size()); }
+  [[nodiscard]] bool has(int i) const { return i < size() && types_[static_cast<std::size_t>(i)] != nullptr; }
+  const Type& operator[](int i) const { return *types_[static_cast<std::size_t>(i)]; }
+
+ private:
+  std::vector<const Type*> types_;
+};
+
+/// What a gradient rule sees. `cotangents[i]` belongs to `outputs[i]` and may be none.
+struct VjpCall {
+  const Values& inputs;
+  const Values& outputs;
+  const Values& cotangents;
+  const Attrs& attrs;
+  /// Which inputs want a gradient; others may be answered with none.
+  const std::vector<bool>& wanted;
+};
+
+/// A contiguous tensor in host memory, for references and tests.
+struct HostTensor {
+  const Type* type = nullptr;
+  void* data = nullptr;
+
+  explicit operator bool() const { return type != nullptr; }
+  [[nodiscard]] std::int64_t elements() const { return type->elements(); }
+  /// Element i widened to f32 (integers and booleans converted; quantised blocks dequantised).
+  [[nodiscard]] float get(std::int64_t i) const;
+  /// Element i of an integer or boolean tensor.
+  [[nodiscard]] std::int64_t get_int(std::int64_t i) const;
+  /// Rounds to the dtype, to nearest even; NaN becomes its one stored pattern. Integers truncate towards zero.
+  void set(std::int64_t i, float value) const;
+  void set_int(std::int64_t i, std::int64_t value) const;
+};
+
+struct ReferenceCall {
+  std::span<const HostTensor> inputs;
+  std::span<const HostTensor> outputs;
+  const Attrs& attrs;
+};
+
+/// One input of a sample: its type and the range its random values come from (uniform).
+struct SampleInput {
+  Type type;
+  double low = -2.0;
+  double high = 2.0;
+};
+
+/// Inputs from which tests are made: reference against every backend, gradient against finite differences.
+struct Sample {
+  std::vector<SampleInput> inputs;
+  Attrs attrs;
+  bool check_gradient = true;
+};
+
+struct OpDef {
+  std::string_view name;
+  Types (*infer)(const InTypes& inputs, const Attrs& attrs);
+  Values (*vjp)(const VjpCall& call);                             // null: differentiate the decomposition
+  Values (*decompose)(const Values& inputs, const Attrs& attrs);  // null for primitives
+  void (*reference)(const ReferenceCall& call);                   // null for composites
+  std::vector<Sample> (*samples)();
+  /// The gradient rule takes and returns an f32 cotangent whatever the dtype of the value, so a weight's gradient
+  /// passes it unrounded (casts and views).
+  bool wide_cotangent;
+};
+
+template <class Op>
+concept Decomposes = requires(const Values& v, const Attrs& a) {
+  { Op::decompose(v, a) } -> std::same_as<Values>;
+};
+template <class Op>
+concept HasReference = requires(const ReferenceCall& c) {
+  { Op::reference(c) } -> std::same_as<void>;
+};
+
+template <class Op>
+constexpr OpDef make_op() {
+  static_assert(requires { Op::name; }, "this operation lacks `name`");
+  static_assert(requires { &Op::infer; }, "this operation lacks `infer`: types in, types out");
+  static_assert(requires { &Op::vjp; } || requires { Op::differentiate_decomposition; },
+                "this operation lacks its gradient `vjp` (NoGradient: it has none; GradientOfDecomposition: derived)");
+  static_assert(requires { &Op::samples; }, "this operation lacks `samples`, the inputs of its tests");
+  static_assert(Decomposes<Op> != HasReference<Op>,
+                "an operation has either `decompose` (a composite) or `reference` (a primitive)");
+  OpDef def{Op::name, &Op::infer, nullptr, nullptr, nullptr, &Op::samples, requires { Op::wide_cotangent; }};
+  if constexpr (requires { &Op::vjp; }) {
+    def.vjp = &Op::vjp;
+  }
+  if constexpr (Decomposes<Op>) {
+    def.decompose = &Op::decompose;
+  }
+  if constexpr (HasReference<Op>) {
+    def.reference = &Op::reference;
+  }
+  return def;
+}
+
+/// Gradient rule of operations that have none: asking for it is an error that names the operation.
+template <class Op>
+struct NoGradient {
+  static Values vjp(const VjpCall&);
+};
+[[noreturn]] void no_gradient(std::string_view name);
+template <class Op>
+Values NoGradient<Op>::vjp(const VjpCall&) {
+  no_gradient(Op::name);
+}
+
+/// For composites whose gradient is that of their decomposition.
+struct GradientOfDecomposition {
+  static constexpr bool differentiate_decomposition = true;
+};
+
+#define ISOTONE_OP(file_name, Struct) extern constinit const OpDef op_##file_name = make_op<Struct>()
+
+/// All operations, ascending by name.
+std::span<const OpDef* const> table();
+/// The operation of this name, or null.
+const OpDef* find(std::string_view name);
+/// Likewise; throws Error naming the nearest known name.
+const OpDef& get(std::string_view name);
+
+/// Checks the types and records a call. All functions that users call end here.
+Values apply(std::string_view name, Values inputs, Attrs attrs = {});
+inline Value apply1(std::string_view name, Values inputs, Attrs attrs = {}) {
+  return apply(name, std::move(inputs), std::move(attrs))[0];
+}
+
+/// Throws unless the inputs from `first` to `last` all have the dtype of input `first`; names both.
+void require_same_dtype(std::string_view op, const InTypes& in, int first, int last);
+void require_float(std::string_view op, const Type& type);
+
+}  // namespace isotone::ops

@@ -1,0 +1,58 @@
+// The same elements in another shape.
+#include "ops/functions.h"
+
+#include "base/error.h"
+
+namespace isotone::ops {
+namespace {
+
+struct Reshape {
+  static constexpr std::string_view name = "reshape";
+  static constexpr bool wide_cotangent = true;
+  static Types infer(const InTypes& in, const Attrs& a) {
+    require(in.size() == 1, "reshape: takes one tensor, got {}", in.size());
+    const Type out{in[0].dtype, a.ints("shape")};
+    require(out.elements() == in[0].elements(), "reshape: {} has {} elements, but shape {} has {}", ir::to_string(in[0]),
+            in[0].elements(), ir::to_string(out.shape), out.elements());
+    require(!is_quantised(in[0].dtype), "reshape: {} keeps its rows; cast() it first", ir::to_string(in[0]));
+    return {out};
+  }
+  static Values vjp(const VjpCall& c) { return {reshape(c.cotangents[0], c.inputs[0].shape())}; }
+  static void reference(const ReferenceCall& c) { std::memcpy(c.outputs[0].data, c.inputs[0].data, c.outputs[0].type->bytes()); }
+  static std::vector<Sample> samples() {
+    return {{{{{DType::f32, {4, 6}}}}, {{"shape", Ints{3, 8}}}}, {{{{DType::bf16, {2, 3, 5}}}}, {{"shape", Ints{30}}}, false},
+            {{{{DType::i32, {1}}, 0, 9}}, {{"shape", Ints{}}}, false}};
+  }
+};
+
+}  // namespace
+
+/// x in another shape of as many elements, read in row-major order. One size may be -1: what is left. No copy where x is
+/// contiguous.
+/// @api Value reshape(const Value& x, Shape shape);
+Value reshape(const Value& x, Shape shape) {
+  if (x.shape() == shape) {
+    return x;
+  }
+  std::int64_t known = 1;
+  std::int64_t* open = nullptr;
+  for (std::int64_t& d : shape) {
+    if (d == -1) {
+      require(open == nullptr, "reshape: shape {} has -1 twice", ir::to_string(shape));
+      open = &d;
+    } else {
+      require(d >= 0, "reshape: shape {} has a negative size", ir::to_string(shape));
+      known *= d;
+    }
+  }
+  if (open != nullptr) {
+    require(known != 0 && x.type().elements() % known == 0, "reshape: {} does not divide into {}", ir::to_string(x.type()),
+            ir::to_string(shape));
+    *open = x.type().elements() / known;
+  }
+  return apply1("reshape", {x}, {{"shape", std::move(shape)}});
+}
+
+ISOTONE_OP(reshape, Reshape);
+
+}  // namespace isotone::ops
