@@ -29,7 +29,7 @@ inline double power_of_two(int e) {
 }
 
 /// Splits a block (n a multiple of 8, at most kBlock) of finite terms with largest magnitude bits `top`.
-template <bool kSquare>
+template <bool kSquare, int kLevels>
 __attribute__((always_inline)) inline Levels split_block(const float* terms, std::int64_t n, std::int32_t top) {
   const int above = (top >> 23) - 126;  // |term| < 2^above
   const int t = kSquare ? 2 * above : above;
@@ -39,7 +39,8 @@ __attribute__((always_inline)) inline Levels split_block(const float* terms, std
   Doubles sum0{};
   Doubles sum1{};
   Doubles sum2{};
-  Doubles left{};
+  typedef std::int64_t Longs __attribute__((vector_size(64)));
+  Longs left{};
   for (std::int64_t i = 0; i < n; i += 8) {
     Floats x;
     std::memcpy(&x, terms + i, sizeof x);
@@ -53,25 +54,37 @@ __attribute__((always_inline)) inline Levels split_block(const float* terms, std
     const Doubles h0 = (d + s0) - s0;
     sum0 += h0;
     d -= h0;
-    const Doubles h1 = (d + s1) - s1;
-    sum1 += h1;
-    d -= h1;
-    if (kSquare) {
+    if (kLevels > 1) {
+      const Doubles h1 = (d + s1) - s1;
+      sum1 += h1;
+      d -= h1;
+    }
+    if (kLevels > 2) {
       const Doubles h2 = (d + s2) - s2;
       sum2 += h2;
       d -= h2;
     }
-    left = d < 0 ? left - d : left + d;
+    left |= reinterpret_cast<Longs>(d);  // an exact remainder of zero is +0
   }
   Levels out{};
-  double rest = 0;
+  std::int64_t rest = 0;
   for (int i = 0; i < 8; ++i) {
     out.sum[0] += sum0[i];
     out.sum[1] += sum1[i];
     out.sum[2] += sum2[i];
-    rest += left[i];
+    rest |= left[i];
   }
   out.exact = rest == 0;
+  return out;
+}
+
+/// Fewer levels suffice for most blocks.
+template <bool kSquare>
+__attribute__((always_inline)) inline Levels split_levels(const float* terms, std::int64_t n, std::int32_t top) {
+  Levels out = split_block < kSquare, kSquare ? 2 : 1 > (terms, n, top);
+  if (!out.exact) {
+    out = split_block<kSquare, 3>(terms, n, top);
+  }
   return out;
 }
 
@@ -93,18 +106,18 @@ __attribute__((always_inline)) inline std::int32_t largest_bits(const float* ter
 using Split = Levels (*)(const float*, std::int64_t, std::int32_t);
 
 Levels split_plain(const float* x, std::int64_t n, std::int32_t top) {
-  return split_block<false>(x, n, top);
+  return split_levels<false>(x, n, top);
 }
 Levels split_square(const float* x, std::int64_t n, std::int32_t top) {
-  return split_block<true>(x, n, top);
+  return split_levels<true>(x, n, top);
 }
 #if defined(__x86_64__)
 #define ISOTONE_WIDE __attribute__((target("avx512f,avx512dq,avx512vl")))
 ISOTONE_WIDE Levels split_plain_wide(const float* x, std::int64_t n, std::int32_t top) {
-  return split_block<false>(x, n, top);
+  return split_levels<false>(x, n, top);
 }
 ISOTONE_WIDE Levels split_square_wide(const float* x, std::int64_t n, std::int32_t top) {
-  return split_block<true>(x, n, top);
+  return split_levels<true>(x, n, top);
 }
 #endif
 
