@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Measures Isotone beside its peers, alternately in one run, and says how far each figure is from the machine's limit.
+
+Environment: BENCH=contraction,prefill,decode,train,start chooses works; PEERS=0 leaves peers out; ROUNDS=4 rounds;
+ISOTONE=path to the program. Prints a table and writes build/bench.json: a list of {work, ours, peer, peer_name, unit,
+ratio, limit, share_of_limit}. A ratio above 1 means that ours is better, for times and memory too.
+"""
+import json
+import os
+import statistics
+import sys
+
+import workers
+from workers import Failed, Peers, gguf, isotone
+
+IDS = [(i * 7919 + 13) % 49000 + 100 for i in range(512)]
+LIST = ",".join(map(str, IDS))
+# The ids of "Once upon a time, in a small village by the sea, there lived": greedy text from it does not end early.
+STORY = "6403,1980,253,655,28,281,253,1165,6560,411,260,3426,28,665,4161"
+SHAPES = [(504, 576, 576), (504, 1536, 576), (504, 576, 1536), (504, 49152, 576), (2048, 2048, 2048)]
+
+# SmolLM2-135M: parameters outside the embedding, the embedding (also the head), and attention's work in FLOP a token.
+BODY, HEAD = 106_203_456, 28_311_552
+ATTENTION = 30 * 2 * 2 * 576 * 256
+PREFILL_FLOP = 2 * BODY + ATTENTION
+TRAIN_FLOP = 3 * (2 * (BODY + HEAD) + ATTENTION)
+
+
+class Row:
+    """One work of one kind: our figure, the peers' figures, what bounds it and what is asked of it."""
+
+    def __init__(self, work, unit, ours, peers, limit=None, floor="", lower_is_better=False):
+        self.work, self.unit, self.ours, self.peers = work, unit, ours, peers
+        self.limit, self.floor, self.lower = limit, floor, lower_is_better
+
+
+def contraction(peers, limits, amx):
+    for dtype in ("f32", "bf16"):
+        for m, n, k in SHAPES:
+            request = {"op": "contraction", "m": m, "n": n, "k": k, "dtype": dtype}
+            ours = lambda m=m, n=n, k=k, d=dtype: isotone(["bench", "contraction", "--m", str(m), "--n", str(n), "--k", str(k), "--dtype", d])["gflops"]
+            them = {"PyTorch": lambda r=request: peers.torch(r)["gflops"]}
+            if amx and dtype == "bf16":
+                them["PyTorch without AMX"] = lambda r=request: peers.torch(r, amx=False)["gflops"]
+            yield Row(f"contraction {m}x{n}x{k} {dtype}", "GFLOP/s", ours, them, limits[f"{dtype}_gflops"], "1.9 x" if dtype == "f32" else "0.95 x")
+
+
+def prefill(peers, limits, amx):
+    model = gguf("bf16") if os.path.exists(gguf("bf16")) else gguf("q4_1")
+    ours = lambda: isotone(["generate", model, "--tokens", LIST, "-n", "1", "--temperature", "0", "--dtype", "bf16"])["timings"]["prefill_tok_s"]
+    request = {"op": "prefill", "dtype": "bf16", "ids": IDS}
+    # A peer's first round also warms it up: it answers three times and the best counts.
+    llama = lambda on: 512 / min(peers.llama("bf16", "prefill " + LIST, on)["prefill_s"] for _ in range(3))
+    them = {"PyTorch": lambda: peers.torch(request)["tok_s"], "llama.cpp": lambda: llama(True)}
+    if amx:
+        them["PyTorch without AMX"] = lambda: peers.torch(request, amx=False)["tok_s"]
+    yield Row("prefill 512 bf16", "tok/s", ours, them, limits["bf16_gflops"] * 1e9 / PREFILL_FLOP, "1.2 x the better of both")
+
+
+def decode(peers, limits, amx):
+    for kind in ("bf16", "q8_0", "q4_1"):
+        model = gguf(kind)
+
+        def ours(model=model, kind=kind):
+            if not os.path.exists(model):
+                raise Failed(f"{model} is not there (bench/setup_peers.sh makes it)")
+            answer = isotone(["generate", model, "--tokens", STORY, "-n", "129", "--temperature", "0", "--dtype", "bf16" if kind == "bf16" else "native"])
+            if len(answer["tokens"]) < 64:
+                raise Failed(f"only {len(answer['tokens'])} tokens were generated")
+            return answer["timings"]["decode_tok_s"]
+
+        them = {"llama.cpp": lambda k=kind: 128 / peers.llama(k, "decode 128 " + STORY)["decode_s"]}
+        if amx and kind != "bf16":
+            them["llama.cpp without AMX"] = lambda k=kind: 128 / peers.llama(k, "decode 128 " + STORY, amx=False)["decode_s"]
+        # Every weight is read once a token; the working set decides which level of memory bounds it.
+        size = os.path.getsize(model) if os.path.exists(model) else {"bf16": 270e6, "q8_0": 145e6, "q4_1": 98e6}[kind]
+        nearest = min(limits["read_gbs"], key=lambda mb: abs(float(mb) * 1e6 - size))
+        yield Row(f"decode 128 {kind}", "tok/s", ours, them, limits["read_gbs"][nearest] * 1e9 / size, "1.0 x")
+
+
+def train(peers, limits, amx):
+    for dtype in ("f32", "bf16"):
+        request = {"op": "train", "dtype": dtype, "ids": IDS, "steps": 3}
+        # One run of each side yields both figures: speed now, memory kept for the next row.
+        memory = {"ours": [], "PyTorch": [], "PyTorch without AMX": []}
+
+        def ours(dtype=dtype, memory=memory):
+            answer = isotone(["bench", "train", "--size", "135m", "--batch", "1", "--seq", "512", "--dtype", dtype, "--steps", "5"])
+            memory["ours"].append(answer["process_peak_bytes"] / 1e9)
+            return answer["tok_s"]
+
+        def torch(on, request=request, memory=memory):
+            answer = peers.torch(request, amx=on)
+            memory["PyTorch" if on else "PyTorch without AMX"].append(answer["peak_bytes"] / 1e9)
+            return answer["tok_s"]
+
+        def last(name, memory=memory):
+            if not memory[name]:
+                raise Failed("the training row above did not run")
+            return memory[name].pop(0)
+
+        them = {"PyTorch": lambda f=torch: f(True)}
+        if amx and dtype == "bf16":
+            them["PyTorch without AMX"] = lambda f=torch: f(False)
+        yield Row(f"train 1x512 {dtype}", "tok/s", ours, them, limits[f"{dtype}_gflops"] * 1e9 / TRAIN_FLOP, "2.0 x" if dtype == "f32" else "1.5 x")
+        # Parameters, gradients and two moments in f32: what no trainer of this kind does without.
+        least = 4 * 4 * (BODY + HEAD) / 1e9
+        yield Row(f"train 1x512 {dtype} peak memory", "GB", lambda f=last: f("ours"), {"PyTorch": lambda f=last: f("PyTorch")}, least,
+                  "at most 0.8 x (ratio 1.25)", lower_is_better=True)
+
+
+def start(peers, limits, amx):
+    text = "The capital of France is"
+    if not os.path.exists(workers.ISOTONE):
+        command = None
+    else:
+        command = [workers.ISOTONE, "generate", gguf("q4_1"), "-p", text, "-n", "1", "--temperature", "0", "--json"]
+
+    def ours():
+        if command is None:
+            raise Failed(f"{workers.ISOTONE} is not built (run `make build`)")
+        return workers.timed_process(command)
+
+    them = {"llama.cpp": lambda: workers.timed_process([workers.LLAMA, gguf("q4_1"), "start", text])}
+    yield Row("start to first token q4_1", "s", ours, them, os.path.getsize(gguf("q4_1")) / limits["read_gbs"]["100"] / 1e9 if os.path.exists(gguf("q4_1")) else None,
+              "at most 0.2 s", lower_is_better=True)
+
+
+WORKS = {"contraction": contraction, "prefill": prefill, "decode": decode, "train": train, "start": start}
+
+
+def measure(row, rounds):
+    """Alternates the sides; returns the figures of each by name ('' is ours) and why a side gave none."""
+    sides = {"": row.ours, **row.peers}
+    figures, reasons = {name: [] for name in sides}, {}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            if name in reasons:
+                continue
+            try:
+                figures[name].append(side())
+            except Failed as error:
+                reasons[name] = str(error)
+            except (KeyError, ValueError, TypeError) as error:
+                reasons[name] = f"an unexpected answer ({type(error).__name__}: {error})"
+    return figures, reasons
+
+
+def summarise(row, figures):
+    """One entry a peer, or one without a peer."""
+    ours = statistics.median(figures[""]) if figures[""] else None
+    share = None
+    if ours and row.limit:
+        share = row.limit / ours if row.lower else ours / row.limit
+    for name in row.peers or [None]:
+        theirs = figures.get(name) or []
+        pairs = [(b / a if row.lower else a / b) for a, b in zip(figures[""], theirs)]
+        yield {
+            "work": row.work,
+            "ours": ours,
+            "peer": statistics.median(theirs) if theirs else None,
+            "peer_name": name,
+            "unit": row.unit,
+            "ratio": statistics.median(pairs) if pairs else None,
+            "limit": row.limit,
+            "share_of_limit": share,
+            "floor": row.floor,
+            "ratios": [round(p, 4) for p in pairs],
+        }
+
+
+def show(value, digits=4):
+    return "-" if value is None else f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def main():
+    chosen = [w for w in os.environ.get("BENCH", ",".join(WORKS)).split(",") if w]
+    unknown = [w for w in chosen if w not in WORKS]
+    if unknown:
+        raise SystemExit(f"bench: no work named {unknown[0]}; there are {', '.join(WORKS)}")
+    with_peers = os.environ.get("PEERS", "1") != "0"
+    rounds = int(os.environ.get("ROUNDS", "4"))
+    amx = workers.has_amx()
+    limits = workers.limits()
+    print("machine, 2 threads: " + json.dumps(limits))
+    if amx:
+        print("this processor has AMX: the contract's profile cannot use it (another order of sums), the peers do")
+    if os.getloadavg()[0] > 0.7:
+        print(f"warning: load average {os.getloadavg()[0]:.1f}: something else is running, these figures will be low and uneven")
+    line = "{:<34} {:>9} {:>9} {:<23} {:>7} {:>9} {:>6}  {}"
+    print(line.format("work", "ours", "peer", "peer's name", "ratio", "limit", "share", "floor"))
+    peers, entries = Peers(), []
+    try:
+        for work in chosen:
+            for row in WORKS[work](peers, limits, amx):
+                if not with_peers:
+                    row.peers = {}
+                figures, reasons = measure(row, rounds)
+                for entry in summarise(row, figures):
+                    entries.append(entry)
+                    share = "-" if entry["share_of_limit"] is None else f"{entry['share_of_limit']:.0%}"
+                    print(line.format(f"{entry['work']} [{entry['unit']}]", show(entry["ours"]), show(entry["peer"]), entry["peer_name"] or "-",
+                                      show(entry["ratio"], 3), show(entry["limit"]), share, entry["floor"]), flush=True)
+                for name, reason in reasons.items():
+                    print(f"  no figure for {name or 'ours'}: {reason}", file=sys.stderr)
+            peers.close()
+    finally:
+        peers.close()
+    path = os.path.join(workers.ROOT, "build", "bench.json")
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump(entries, out, indent=1)
+    print("wrote build/bench.json")
+    if all(entry["ours"] is None for entry in entries):
+        raise SystemExit("bench: no figure of ours; see above")
+
+
+if __name__ == "__main__":
+    main()
