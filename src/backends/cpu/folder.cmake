@@ -1,0 +1,11 @@
+# Kernels are compiled once per instruction set; which one runs is chosen at run time (isa.h).
+set(kernels ${CMAKE_CURRENT_SOURCE_DIR}/src/backends/cpu/kernels)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(avx512 "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-O3;-Wno-maybe-uninitialized;-Wno-uninitialized")  # g++ 12 warns inside its own headers)
+  file(GLOB avx512_files ${kernels}/*_avx512.cc)
+  file(GLOB avx512_bf16_files ${kernels}/*_avx512_bf16.cc)
+  set_source_files_properties(${avx512_files} PROPERTIES COMPILE_OPTIONS "${avx512}")
+  set_source_files_properties(${avx512_bf16_files} PROPERTIES COMPILE_OPTIONS "${avx512};-mavx512bf16")
+endif()
+file(GLOB o3_files ${kernels}/*_avx2.cc ${kernels}/*_neon.cc ${kernels}/*_scalar.cc)
+set_source_files_properties(${o3_files} PROPERTIES COMPILE_OPTIONS "-O3")

@@ -1,0 +1,108 @@
+#include "backends/cpu/isa.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "base/error.h"
+
+namespace isotone::cpu {
+namespace {
+
+constexpr Isa kAll[] = {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
+
+Isa choose() {
+  const char* text = std::getenv("ISOTONE_ISA");
+  if (text == nullptr || *text == 0) {
+    const Isa best = supported_isas().back();
+#if defined(__x86_64__)
+    // Outside AMD's cores the pair-dot takes longer than the two fmas whose bits it equals (measured: half the rate on
+    // Sapphire Rapids), so it is used there by request only.
+    if (best == Isa::avx512_bf16 && !__builtin_cpu_is("amd")) {
+      return Isa::avx512;
+    }
+#endif
+    return best;
+  }
+  std::string list;
+  for (const Isa isa : supported_isas()) {
+    list += (list.empty() ? "" : ", ") + std::string(isa_name(isa));
+  }
+  for (const Isa isa : kAll) {
+    if (isa_name(isa) == text) {
+      require(isa_supported(isa), "ISOTONE_ISA={} was asked for, but this processor cannot run it; it runs {}", text,
+              list);
+      return isa;
+    }
+  }
+  fail("ISOTONE_ISA={} is unknown; this processor runs {}", text, list);
+}
+
+std::atomic<Isa>& chosen() {
+  static std::atomic<Isa> isa{choose()};
+  return isa;
+}
+
+}  // namespace
+
+std::string_view isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::scalar:
+      return "scalar";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+    case Isa::avx512_bf16:
+      return "avx512_bf16";
+    case Isa::neon:
+      return "neon";
+  }
+  return "?";
+}
+
+bool isa_supported(Isa isa) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512vnni");
+  switch (isa) {
+    case Isa::scalar:
+      return true;
+    case Isa::avx2:
+      return avx2;
+    case Isa::avx512:
+      return avx512;
+    case Isa::avx512_bf16:
+      return avx512 && __builtin_cpu_supports("avx512bf16");
+    case Isa::neon:
+      return false;
+  }
+  return false;
+#else
+  return isa == Isa::scalar || isa == Isa::neon;
+#endif
+}
+
+std::vector<Isa> supported_isas() {
+  std::vector<Isa> result;
+  for (const Isa isa : kAll) {
+    if (isa_supported(isa)) {
+      result.push_back(isa);
+    }
+  }
+  return result;
+}
+
+Isa current_isa() {
+  return chosen().load(std::memory_order_relaxed);
+}
+
+void set_isa(Isa isa) {
+  require(isa_supported(isa), "instruction set {} cannot run on this processor", isa_name(isa));
+  chosen().store(isa);
+}
+
+}  // namespace isotone::cpu

@@ -1,0 +1,27 @@
+// Instruction sets that kernels are written for, and which one this process uses.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace isotone::cpu {
+
+/// `scalar` is plain C++ with hardware fma, one element at a time. `avx512` is AVX-512 F, BW, DQ, VL and VNNI.
+enum class Isa { scalar, avx2, avx512, avx512_bf16, neon };
+
+std::string_view isa_name(Isa isa);
+
+/// Whether this processor and operating system can run it.
+bool isa_supported(Isa isa);
+
+/// The supported ones, from scalar upward.
+std::vector<Isa> supported_isas();
+
+/// What kernels use now: the fastest supported one (all give the same bits), or what ISOTONE_ISA names. Throws Error
+/// where that is unknown or cannot run here.
+Isa current_isa();
+
+/// For tests: use `isa` from now on (it must be supported). Not to be called while a kernel runs.
+void set_isa(Isa isa);
+
+}  // namespace isotone::cpu

@@ -1,0 +1,363 @@
+// The contraction kernels, once, over a vector type V (see contract_vec_*.h). Included by one file per instruction set, after
+// its V; everything is in an unnamed namespace, so that no code compiled for one set can be linked into another.
+// NOLINTBEGIN(google-build-namespaces)
+#pragma once
+
+#include "backends/cpu/kernels/contract_table.h"
+
+namespace isotone::cpu {
+namespace {
+
+enum class Kind { f32, bf16, f16, q8_0, q4_0, q4_1 };
+
+constexpr bool is_quant(Kind kind) {
+  return kind >= Kind::q8_0;
+}
+
+/// Vectors across for a tile of `rows`: as many as the registers hold beside one row of B and two broadcasts.
+template <class V>
+constexpr int vectors_across(int rows, bool quant) {
+  int across = static_cast<int>(kPanel) / V::W;
+  while (across > 1 && rows * across + (quant ? 10 : across + 2) > V::kRegisters) {
+    across /= 2;
+  }
+  return across;
+}
+
+template <class V, CFormat kFormat>
+inline void write_row(const float* from, char* c, std::int64_t column_stride, std::int64_t count) {
+  constexpr int kBytes = kFormat == CFormat::f32 ? 4 : 2;
+  const auto put = [](char* to, const float* values) {
+    const typename V::F x = V::canonical(V::load(values));
+    if constexpr (kFormat == CFormat::f32) {
+      V::store(reinterpret_cast<float*>(to), x);
+    } else if constexpr (kFormat == CFormat::bf16) {
+      V::store_bf16(reinterpret_cast<std::uint16_t*>(to), x);
+    } else {
+      V::store_f16(reinterpret_cast<std::uint16_t*>(to), x);
+    }
+  };
+  std::int64_t i = 0;
+  if (column_stride == 1) {
+    for (; i + V::W <= count; i += V::W) {
+      put(c + i * kBytes, from + i);
+    }
+  }
+  for (; i < count; i += V::W) {
+    alignas(64) char rounded[V::W * 4];
+    put(rounded, from + i);
+    const std::int64_t left = count - i < V::W ? count - i : V::W;
+    for (std::int64_t j = 0; j < left; ++j) {
+      __builtin_memcpy(c + (i + j) * column_stride * kBytes, rounded + j * kBytes, kBytes);
+    }
+  }
+}
+
+/// The chains of one leaf: acc[r][v] += over k, in the order of the profile pairdot-1.
+template <class V, Kind kKind, int kRows, int kAcross>
+inline __attribute__((always_inline)) void run_chains(typename V::F (&acc)[kRows][kAcross], const char* a,
+                                                      const char* b, std::int64_t length) {
+  using F = typename V::F;
+  if constexpr (kKind == Kind::f32 || kKind == Kind::f16) {
+    constexpr int kBytes = kKind == Kind::f32 ? 4 : 2;
+    const float* ap = reinterpret_cast<const float*>(a);
+    for (std::int64_t k = 0; k < length; ++k) {
+      F bv[kAcross];
+#pragma GCC unroll 16
+      for (int v = 0; v < kAcross; ++v) {
+        if constexpr (kKind == Kind::f32) {
+          bv[v] = V::load(reinterpret_cast<const float*>(b) + v * V::W);
+        } else {
+          bv[v] = V::load_f16(reinterpret_cast<const std::uint16_t*>(b) + v * V::W);
+        }
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const F av = V::broadcast(ap + r);
+#pragma GCC unroll 16
+        for (int v = 0; v < kAcross; ++v) {
+          acc[r][v] = V::fma(av, bv[v], acc[r][v]);
+        }
+      }
+      ap += kRows;
+      b += kPanel * kBytes;
+    }
+  } else {
+    const std::int64_t pairs = (length + 1) / 2;
+    for (std::int64_t p = 0; p < pairs; ++p) {
+      if constexpr (V::kPairDot) {
+        typename V::I bv[kAcross];
+#pragma GCC unroll 16
+        for (int v = 0; v < kAcross; ++v) {
+          bv[v] = V::load_words(b + v * V::W * 4);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+          const typename V::I av = V::broadcast_word(a + r * 4);
+#pragma GCC unroll 16
+          for (int v = 0; v < kAcross; ++v) {
+            acc[r][v] = V::pair_dot(acc[r][v], av, bv[v]);
+          }
+        }
+        a += kRows * 4;
+      } else {
+        const float* ap = reinterpret_cast<const float*>(a);
+        F bv[kAcross];
+#pragma GCC unroll 16
+        for (int v = 0; v < kAcross; ++v) {
+          bv[v] = V::upper_half(V::load_words(b + v * V::W * 4));
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+          const F av = V::broadcast(ap + r);
+#pragma GCC unroll 16
+          for (int v = 0; v < kAcross; ++v) {
+            acc[r][v] = V::fma(av, bv[v], acc[r][v]);
+          }
+        }
+#pragma GCC unroll 16
+        for (int v = 0; v < kAcross; ++v) {
+          bv[v] = V::lower_half(V::load_words(b + v * V::W * 4));
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+          const F av = V::broadcast(ap + kRows + r);
+#pragma GCC unroll 16
+          for (int v = 0; v < kAcross; ++v) {
+            acc[r][v] = V::fma(av, bv[v], acc[r][v]);
+          }
+        }
+        a += kRows * 8;
+      }
+      b += kPanel * 4;
+    }
+  }
+}
+
+constexpr std::int64_t quant_block_bytes(Kind kind) {
+  return kPanel * (kind == Kind::q8_0 ? 34 : kind == Kind::q4_0 ? 18 : 20);
+}
+
+/// The same for quantised weights: blocks of 32 features, one exact integer dot each.
+/// `b` is at the block (scales[64] f16, for q4_1 minima[64] f16, codes [groups of 4][64][4]), `column` its first
+/// column.
+template <class V, Kind kKind, int kRows, int kAcross>
+inline __attribute__((always_inline)) void run_blocks(typename V::F (&acc)[kRows][kAcross], const char* a,
+                                                      const char* b, std::int64_t column, std::int64_t length) {
+  using F = typename V::F;
+  using I = typename V::I;
+  constexpr int kBias = kKind == Kind::q8_0 ? V::kQ8Bias : kKind == Kind::q4_0 ? 8 : 0;
+  for (std::int64_t block = 0; block < length / 32; ++block) {
+    const std::int32_t* sums = reinterpret_cast<const std::int32_t*>(a + kRows * 32);
+    const float* scales = reinterpret_cast<const float*>(a + kRows * 36);
+    const std::uint16_t* d = reinterpret_cast<const std::uint16_t*>(b) + column;
+    const char* codes = b + kPanel * (kKind == Kind::q4_1 ? 4 : 2) + column * 4;
+#pragma GCC unroll 16
+    for (int v = 0; v < kAcross; ++v) {
+      I w[8];
+#pragma GCC unroll 8
+      for (int g = 0; g < (kKind == Kind::q8_0 ? 8 : 4); ++g) {
+        const I x = V::load_words(codes + g * kPanel * 4 + v * V::W * 4);
+        if constexpr (kKind == Kind::q8_0) {
+          w[g] = x;
+        } else {
+          w[g] = V::low_nibbles(x);
+          w[g + 4] = V::high_nibbles(x);
+        }
+      }
+      const F dw = V::load_f16(d + v * V::W);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        I dot = V::broadcast_int(-kBias * sums[r]);
+#pragma GCC unroll 8
+        for (int g = 0; g < 8; ++g) {
+          const I x = V::broadcast_word(a + (g * kRows + r) * 4);
+          dot = kKind == Kind::q8_0 ? V::dot_q8(dot, w[g], x) : V::dot_q4(dot, w[g], x);
+        }
+        const F da = V::broadcast(scales + r);
+        acc[r][v] = V::fma(V::to_float(dot), V::mul(dw, da), acc[r][v]);
+        if constexpr (kKind == Kind::q4_1) {
+          const F mw = V::load_f16(d + kPanel + v * V::W);
+          acc[r][v] = V::fma(V::to_float(V::broadcast_int(sums[r])), V::mul(mw, da), acc[r][v]);
+        }
+      }
+    }
+    a += kRows * 40;
+    b += quant_block_bytes(kKind);
+  }
+}
+
+template <class V, Kind kKind>
+constexpr std::int64_t a_row_bytes_per_32() {  // bytes of one packed row of A over 32 features
+  return is_quant(kKind) ? 40 : (kKind == Kind::bf16 && V::kPairDot) ? 64 : 128;
+}
+
+template <Kind kKind>
+constexpr std::int64_t b_panel_bytes_per_32() {
+  return is_quant(kKind) ? quant_block_bytes(kKind) : kKind == Kind::f32 ? kPanel * 128 : kPanel * 64;
+}
+
+/// One tile over its whole tree: leaves in order, finished nodes on a stack, left plus right.
+template <class V, Kind kKind, int kRows>
+void run_tile(const TileArgs& t) {
+  using F = typename V::F;
+  constexpr int kAcross = vectors_across<V>(kRows, is_quant(kKind));
+  constexpr int kColumns = kAcross * V::W;
+  alignas(64) float stack[kMaxTreeDepth][kRows * kColumns];
+  for (std::int64_t column = 0; column < t.columns; column += kColumns) {
+    std::int64_t top = 0;
+    for (std::int64_t s = 0; s < t.step_count; ++s) {
+      const LeafStep& step = t.steps[s];
+      // Leaves begin at multiples of 32 (tree.h), so pairs and blocks never straddle one.
+      const char* a = static_cast<const char*>(t.a) + step.outer * t.a_outer_bytes +
+                      step.begin / 32 * kRows * a_row_bytes_per_32<V, kKind>();
+      const char* b = static_cast<const char*>(t.b) + step.outer * t.b_outer_bytes +
+                      step.begin / 32 * b_panel_bytes_per_32<kKind>();
+      F acc[kRows][kAcross];
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kAcross; ++v) {
+          acc[r][v] = V::zero();
+        }
+      }
+      if constexpr (is_quant(kKind)) {
+        run_blocks<V, kKind, kRows, kAcross>(acc, a, b, column, step.length);
+      } else {
+        run_chains<V, kKind, kRows, kAcross>(acc, a, b + column * (kKind == Kind::f16 ? 2 : 4), step.length);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kAcross; ++v) {
+          acc[r][v] = V::add(acc[r][v], V::zero());
+        }
+      }
+      for (std::int64_t i = 0; i < step.merges; ++i) {
+        --top;
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+          for (int v = 0; v < kAcross; ++v) {
+            acc[r][v] = V::add(V::load(&stack[top][r * kColumns + v * V::W]), acc[r][v]);
+          }
+        }
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kAcross; ++v) {
+          V::store(&stack[top][r * kColumns + v * V::W], acc[r][v]);
+        }
+      }
+      ++top;
+    }
+    const std::int64_t count = t.columns - column < kColumns ? t.columns - column : kColumns;
+    for (int r = 0; r < kRows; ++r) {
+      const float* from = &stack[0][r * kColumns];
+      const std::int64_t at = r * t.c_row_stride + column * t.c_column_stride;
+      char* c = static_cast<char*>(t.c);
+      switch (t.c_format) {
+        case CFormat::f32:
+          write_row<V, CFormat::f32>(from, c + at * 4, t.c_column_stride, count);
+          break;
+        case CFormat::bf16:
+          write_row<V, CFormat::bf16>(from, c + at * 2, t.c_column_stride, count);
+          break;
+        case CFormat::f16:
+          write_row<V, CFormat::f16>(from, c + at * 2, t.c_column_stride, count);
+          break;
+      }
+    }
+  }
+}
+
+/// Lanes over the batch, for contractions that give one value per batch item (gradients of norm weights).
+template <class V, Kind kKind>
+void run_lanes(const LaneArgs& t) {
+  using F = typename V::F;
+  constexpr int kAcross = 4;
+  constexpr int kColumns = kAcross * V::W;
+  constexpr int kBytes = kKind == Kind::f32 ? 4 : 2;
+  alignas(64) float stack[kMaxTreeDepth][kColumns];
+  alignas(64) char tail[2][kColumns * 4];
+  for (std::int64_t column = 0; column < t.count; column += kColumns) {
+    const std::int64_t count = t.count - column < kColumns ? t.count - column : kColumns;
+    std::int64_t top = 0;
+    for (std::int64_t s = 0; s < t.step_count; ++s) {
+      const LeafStep& step = t.steps[s];
+      const char* a0 = static_cast<const char*>(t.a) + (step.outer * t.a_outer + step.begin * t.a_k + column) * kBytes;
+      const char* b0 = static_cast<const char*>(t.b) + (step.outer * t.b_outer + step.begin * t.b_k + column) * kBytes;
+      F acc[kAcross];
+#pragma GCC unroll 4
+      for (int v = 0; v < kAcross; ++v) {
+        acc[v] = V::zero();
+      }
+      const std::int64_t last = kKind == Kind::bf16 ? (step.length + 1) / 2 * 2 : step.length;
+      for (std::int64_t i = 0; i < last; ++i) {
+        const std::int64_t k = kKind == Kind::bf16 ? (i ^ 1) : i;  // pairs: odd first
+        if (k >= step.length) {                                    // the missing odd element is +0
+#pragma GCC unroll 4
+          for (int v = 0; v < kAcross; ++v) {
+            acc[v] = V::fma(V::zero(), V::zero(), acc[v]);
+          }
+          continue;
+        }
+        const char* a = a0 + k * t.a_k * kBytes;
+        const char* b = b0 + k * t.b_k * kBytes;
+        if (count < kColumns) {
+          __builtin_memset(tail, 0, sizeof tail);
+          __builtin_memcpy(tail[0], a, static_cast<std::size_t>(count * kBytes));
+          __builtin_memcpy(tail[1], b, static_cast<std::size_t>(count * kBytes));
+          a = tail[0];
+          b = tail[1];
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < kAcross; ++v) {
+          if constexpr (kKind == Kind::f32) {
+            acc[v] = V::fma(V::load(reinterpret_cast<const float*>(a) + v * V::W),
+                            V::load(reinterpret_cast<const float*>(b) + v * V::W), acc[v]);
+          } else if constexpr (kKind == Kind::bf16) {
+            acc[v] = V::fma(V::load_bf16(reinterpret_cast<const std::uint16_t*>(a) + v * V::W),
+                            V::load_bf16(reinterpret_cast<const std::uint16_t*>(b) + v * V::W), acc[v]);
+          } else {
+            acc[v] = V::fma(V::load_f16(reinterpret_cast<const std::uint16_t*>(a) + v * V::W),
+                            V::load_f16(reinterpret_cast<const std::uint16_t*>(b) + v * V::W), acc[v]);
+          }
+        }
+      }
+#pragma GCC unroll 4
+      for (int v = 0; v < kAcross; ++v) {
+        acc[v] = V::add(acc[v], V::zero());
+      }
+      for (std::int64_t i = 0; i < step.merges; ++i) {
+        --top;
+#pragma GCC unroll 4
+        for (int v = 0; v < kAcross; ++v) {
+          acc[v] = V::add(V::load(&stack[top][v * V::W]), acc[v]);
+        }
+      }
+#pragma GCC unroll 4
+      for (int v = 0; v < kAcross; ++v) {
+        V::store(&stack[top][v * V::W], acc[v]);
+      }
+      ++top;
+    }
+    char* c = static_cast<char*>(t.c);
+    switch (t.c_format) {
+      case CFormat::f32:
+        write_row<V, CFormat::f32>(stack[0], c + column * 4, 1, count);
+        break;
+      case CFormat::bf16:
+        write_row<V, CFormat::bf16>(stack[0], c + column * 2, 1, count);
+        break;
+      case CFormat::f16:
+        write_row<V, CFormat::f16>(stack[0], c + column * 2, 1, count);
+        break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace isotone::cpu
+// NOLINTEND(google-build-namespaces)
