@@ -17,6 +17,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "GGUF values are read in place");
 
 constexpr std::uint64_t kMaxKey = 65535;
+constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};  // the file's end is limit enough
 constexpr std::uint64_t kMaxTensorName = 256;
 constexpr std::uint32_t kMaxDims = 4;
 constexpr int kMaxNesting = 4;
@@ -84,7 +85,7 @@ class MetadataReader {
 
   void read_value(GgufValue& value, int depth) {
     if (value.type == GgufType::text) {
-      value.string = cursor_.text(cursor_.left(), value.key);
+      value.string = cursor_.text(kNoLimit, value.key);
     } else if (value.type == GgufType::array) {
       read_array(value, depth);
     } else {
@@ -116,7 +117,7 @@ class MetadataReader {
     if (value.element == GgufType::text) {
       value.strings.reserve(value.count);
       for (std::uint64_t i = 0; i < value.count; ++i) {
-        value.strings.push_back(cursor_.text(cursor_.left(), value.key));
+        value.strings.push_back(cursor_.text(kNoLimit, value.key));
       }
       return;
     }
