@@ -48,7 +48,12 @@ Score score(LanguageModel& model, std::span<const std::int32_t> ids, std::int64_
       } else {
         sequence->extend_all(chunk, [&](std::int64_t i, std::span<const float> logits) {
           const std::int64_t target = at + i + 1;
-          result.logprobs[target] = nn::log_normaliser(logits).logprob(logits[ids[target]]);
+          const float logprob = nn::log_normaliser(logits).logprob(logits[ids[target]]);
+          require(std::isfinite(logprob),
+                  "the model gives token {} the log-probability {}; its logits are damaged (a bad weight file, or an "
+                  "overflow in the compute dtype: try --dtype f32)",
+                  target, logprob);
+          result.logprobs[target] = logprob;
         });
         scored = stop + 1;
         if (progress) {

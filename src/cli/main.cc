@@ -1,0 +1,34 @@
+// The program `isotone`: reads the command line, hands over to one command, and turns errors into exit codes.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "cli/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Isotone trains, runs and serves language models; the same model gives the same bits every time.",
+               "isotone");
+  app.set_version_flag("--version", "isotone 0.1.0, numerics contract 1");
+  app.footer(
+      "MODEL is a folder in the Hugging Face layout (config.json, *.safetensors, tokenizer.json) or a .gguf file.\n"
+      "isotone COMMAND --help explains a command and shows examples.");
+  app.require_subcommand(1);
+  int exit_code = 0;
+  for (const isotone::cli::Command& command : isotone::cli::kCommands) {
+    command.add(app, exit_code);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    // CLI11 prints help to standard output and mistakes, with a hint, to standard error.
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const std::bad_alloc&) {
+    std::fputs("isotone: error: out of memory\n", stderr);
+    return 1;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "isotone: error: {}\n", e.what());
+    return 1;
+  }
+  return exit_code;
+}
