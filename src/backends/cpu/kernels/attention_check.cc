@@ -48,7 +48,7 @@ std::vector<Document> check_shape(const char* what, const AttentionShape& s) {
   return documents;
 }
 
-void check_paged(const PagedAttention& a) {
+void check_paged(const PagedAttention& a, Range part) {
   const char* what = "paged_attention";
   check_heads(what, a.heads, a.kv_heads, a.d, a.dtype, a.window);
   require(a.b >= 0 && a.t >= 0, "{}: {} requests of {} tokens make no sense", what, a.b, a.t);
@@ -70,7 +70,9 @@ void check_paged(const PagedAttention& a) {
     require(last < a.table_stride * a.page,
             "{}: request {} has a query at position {}, but its table holds {} pages of {}", what, r, last,
             a.table_stride, a.page);
-    for (std::int64_t p = last < 0 ? 1 : first / a.page; p <= (last < 0 ? 0 : last / a.page); ++p) {
+    first = std::max(first, part.begin);
+    last = std::min(last, part.end - 1);
+    for (std::int64_t p = first / a.page; first <= last && p <= last / a.page; ++p) {
       const std::int64_t page = a.table[r * a.table_stride + p];
       require(page >= 0 && page < a.pages,
               "{}: request {} names page {} for its positions from {}; the cache has {} pages", what, r, page,

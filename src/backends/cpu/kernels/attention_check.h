@@ -19,13 +19,14 @@ struct Document {
 /// Throws Error unless the shape makes sense; `what` names the op. The documents in order.
 std::vector<Document> check_shape(const char* what, const AttentionShape& s);
 void check_pointers(const char* what, std::initializer_list<const void*> pointers);
-/// Throws Error unless the call makes sense, page numbers and positions included.
-void check_paged(const PagedAttention& a);
-
 /// Visible range [begin, end) of positions in a document, for a query at `i` (keys) or a key at `j` (queries).
 struct Range {
   std::int64_t begin, end;
 };
+/// Throws Error unless the call makes sense, positions and the page numbers of visible keys within
+/// `part` included.
+void check_paged(const PagedAttention& a, Range part);
+
 inline Range visible_keys(bool causal, std::int64_t window, std::int64_t length, std::int64_t i) {
   return {window > 0 && i >= window ? i - window + 1 : 0, causal ? i + 1 : length};
 }

@@ -150,7 +150,7 @@ void attention_forward_reference(const AttentionForward& a) {
 }
 
 void paged_attention_reference(const PagedAttention& a) {
-  check_paged(a);
+  check_paged(a, {0, INT64_MAX});
   const FlushSubnormals flush;
   for (std::int64_t n = 0; n < a.b * a.t * a.heads; ++n) {
     const std::int64_t h = n % a.heads, i = n / a.heads % a.t, r = n / a.heads / a.t;
