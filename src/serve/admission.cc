@@ -1,9 +1,24 @@
 // The checks that need the model, and the last translation of errors into the API's shape.
 #include "serve/admission.h"
 
+#include <algorithm>
+#include <span>
+
 #include "base/error.h"
 
 namespace isotone::serve {
+
+std::vector<std::int32_t> encode_prompt(const LoadedModel& model, std::string_view text) {
+  return model.tokenizer.encode(text, /*add_special=*/true);
+}
+
+std::vector<std::int32_t> encode_chat(const LoadedModel& model, const std::vector<text::ChatMessage>& messages) {
+  require(!model.chat.empty(),
+          "the model '{}' has no chat template, so it cannot be talked to in turns; use plain completion (isotone "
+          "generate without --chat, /v1/completions)",
+          model.name);
+  return text::encode_chat(model.tokenizer, model.chat, std::span<const text::ChatMessage>(messages));
+}
 
 Admission admit(const LoadedModel& model, std::string_view body, bool chat, std::int64_t max_tokens) {
   Admission a;

@@ -88,9 +88,28 @@ inline std::vector<std::int32_t> byte_tokens(std::string_view text) {
           reinterpret_cast<const unsigned char*>(text.data()) + text.size()};
 }
 
-/// A tokenizer whose ids are the bytes, and a template "<role>content\n...<assistant>".
-text::Tokenizer fake_tokenizer();
-text::ChatTemplate fake_chat_template();
+/// A tokenizer.json whose ids are the bytes (byte-level BPE without merges), and 256 the special token "<end>".
+inline text::Tokenizer fake_tokenizer() {
+  std::string vocab;
+  int other = 256;  // GPT-2's stand-ins for bytes that are no printable Latin-1 characters start here
+  for (int b = 0; b < 256; ++b) {
+    const bool printable = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+    vocab += fmt::format("{}\"\\u{:04x}\": {}", b == 0 ? "" : ", ", printable ? b : other, b);
+    other += printable ? 0 : 1;
+  }
+  return text::Tokenizer::from_json(
+      R"({"version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
+          "added_tokens": [{"id": 256, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false,
+                            "normalized": false, "special": true}],
+          "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
+          "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
+          "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                    "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "merges": [], "vocab": {)" +
+      vocab + "}}}");
+}
+inline text::ChatTemplate fake_chat_template() {
+  return text::ChatTemplate("{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>");
+}
 
 inline std::unique_ptr<LoadedModel> fake_loaded_model(std::unique_ptr<FakeModel> model) {
   return std::unique_ptr<LoadedModel>(

@@ -54,19 +54,18 @@ asio::awaitable<int> HttpServer::Impl::complete(Connection& c, const HttpRequest
   try {
     check_content_type(request);
     // Templates and tokenising of a long text take a while: not on the network's thread.
-    admission = co_await asio::co_spawn(
-        parsers,
-        [this, &request, chat]() -> asio::awaitable<Admission> {
-          co_return admit(model, request.body(), chat, options.max_tokens);
-        },
-        asio::use_awaitable);
+    auto work = [this, &request, chat]() -> asio::awaitable<Admission> {
+      co_return admit(model, request.body(), chat, options.max_tokens);
+    };
+    admission = co_await asio::co_spawn(parsers, work, asio::use_awaitable);
   } catch (const ApiError& e) {
     error = e;
   } catch (const std::exception& e) {
     error = ApiError{500, e.what(), "server_error", "", "internal_error"};
   }
   if (error) {
-    co_await write(c, error_reply(*error), request, keep);
+    const Reply reply = error_reply(*error);
+    co_await write(c, reply, request, keep);
     co_return error->status;
   }
   auto box = std::make_shared<Mailbox>(io);
@@ -74,10 +73,10 @@ asio::awaitable<int> HttpServer::Impl::complete(Connection& c, const HttpRequest
   const auto submitted = Clock::now();
   if (!queue.submit(job)) {
     ++metrics.rejected_queue_full;
-    co_await write(c,
-                   error_reply({429, fmt::format("{} requests wait already; try again later", options.max_queue),
-                                "rate_limit_error", "", "queue_full"}),
-                   request, keep);
+    // Not within the co_await: g++ 12 destroys aggregates made there twice.
+    const Reply reply = error_reply({429, fmt::format("{} requests wait already; try again later", options.max_queue),
+                                     "rate_limit_error", "", "queue_full"});
+    co_await write(c, reply, request, keep);
     co_return 429;
   }
   Answer state{admission->head, admission->request, request, keep, submitted};
@@ -164,7 +163,8 @@ asio::awaitable<int> HttpServer::Impl::deliver(Connection& c, Answer& a, Mailbox
     if (event->error) {
       a.stop_job = true;
       if (!a.begun) {
-        co_await write(c, error_reply(*event->error), a.request, a.keep);
+        const Reply reply = error_reply(*event->error);
+        co_await write(c, reply, a.request, a.keep);
         co_return event->error->status;
       }
       a.keep = false;

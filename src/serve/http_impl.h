@@ -2,6 +2,9 @@
 // that lives on the network's thread.
 #pragma once
 
+// Asio gives coroutine frames an operator delete that g++ 12 wrongly takes for a mismatch.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>

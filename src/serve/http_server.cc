@@ -205,7 +205,8 @@ asio::awaitable<void> HttpServer::Impl::serve(std::shared_ptr<Connection> c) {
     if (error) {
       keep = false;
       status = error->status;
-      co_await write(*c, error_reply(*error), request, keep);
+      const Reply reply = error_reply(*error);
+      co_await write(*c, reply, request, keep);
       co_await linger(*c, buffer);
     } else {
       keep = request.keep_alive();
