@@ -198,6 +198,8 @@ def main():
         raise SystemExit(f"bench: no work named {unknown[0]}; there are {', '.join(WORKS)}")
     with_peers = os.environ.get("PEERS", "1") != "0"
     rounds = int(os.environ.get("ROUNDS", "4"))
+    if with_peers and not workers.set_up_peers():
+        print("warning: the peers could not all be set up; rows without them follow", file=sys.stderr)
     amx = workers.has_amx()
     limits = workers.limits()
     merge(limits, workers.limits())

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODELS = os.path.join(ROOT, ".cache/models")
@@ -127,8 +128,6 @@ def isotone(arguments):
 
 def timed_process(command):
     """Seconds from the start of a process to its first line of output; it must end well."""
-    import time
-
     t = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(), preexec_fn=on_two_cores)
     line = process.stdout.readline()
@@ -137,6 +136,11 @@ def timed_process(command):
     if process.wait() != 0 or not line:
         raise Failed(f"{os.path.basename(command[0])} ended with status {process.returncode}")
     return seconds
+
+
+def set_up_peers():
+    """Installs and builds what is missing; true if all is there."""
+    return subprocess.run(["bash", os.path.join(ROOT, "bench/setup_peers.sh")]).returncode == 0
 
 
 def limits():
