@@ -45,7 +45,8 @@ struct Cast {
 
 }  // namespace
 
-/// x as `dtype`. Floats round to nearest even; floats to integers truncate and saturate, NaN gives 0; to bool: not zero.
+/// x as `dtype`. Floats round to nearest even; floats to integers truncate and saturate, NaN gives 0; integers
+/// wrap; to bool: not zero.
 /// Quantised weights can be read (to a float dtype), not made. The same dtype gives x itself.
 /// @api Value cast(const Value& x, DType dtype);
 Value cast(const Value& x, DType dtype) {

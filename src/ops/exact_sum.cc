@@ -25,7 +25,7 @@ struct ExactSum {
     return out;
   }
   static void reference(const ReferenceCall& c) {
-    ExactSum total;
+    isotone::ExactSum total;
     for (const HostTensor& x : c.inputs) {
       const std::span<const float> all(static_cast<const float*>(x.data), static_cast<std::size_t>(x.elements()));
       c.attrs.flag("squares") ? total.add_squares(all) : total.add(all);

@@ -38,7 +38,7 @@ struct Min {
         nan = nan || v != v;
         best = v < best ? v : best;
       }
-      c.outputs[0].set(o, nan ? std::numeric_limits<float>::quiet_NaN() : best);
+      c.outputs[0].set(o, nan ? std::numeric_limits<float>::quiet_NaN() : best + 0.0F);  // a zero is +0
     });
   }
   static std::vector<Sample> samples() { return reduction_samples(); }

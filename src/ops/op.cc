@@ -98,10 +98,17 @@ void HostTensor::set(std::int64_t i, float value) const {
     case DType::f16:
       static_cast<f16*>(data)[i] = f16(value);
       return;
+    case DType::boolean:
+      set_int(i, value != 0.0F ? 1 : 0);
+      return;
     default: {
-      // Out of range and NaN are defined: they saturate, NaN gives 0.
-      const double d = std::isnan(value) ? 0.0 : std::clamp(std::trunc(static_cast<double>(value)), -9.2e18, 9.2e18);
-      set_int(i, type->dtype == DType::boolean ? static_cast<std::int64_t>(value != 0.0F) : static_cast<std::int64_t>(d));
+      // Truncates and saturates; NaN gives 0.
+      const std::size_t width = 8 * unit_bytes(type->dtype);
+      const bool sign = type->dtype != DType::u8;
+      const double high = std::ldexp(1.0, static_cast<int>(sign ? width - 1 : width)) - 1.0;
+      const double low = sign ? -std::ldexp(1.0, static_cast<int>(width - 1)) : 0.0;
+      const double d = std::isnan(value) ? 0.0 : std::trunc(static_cast<double>(value));
+      set_int(i, d <= low ? static_cast<std::int64_t>(low) : d >= high ? (width == 64 ? INT64_MAX : static_cast<std::int64_t>(high)) : static_cast<std::int64_t>(d));
     }
   }
 }
@@ -109,16 +116,16 @@ void HostTensor::set(std::int64_t i, float value) const {
 void HostTensor::set_int(std::int64_t i, std::int64_t value) const {
   switch (type->dtype) {
     case DType::i8:
-      static_cast<std::int8_t*>(data)[i] = static_cast<std::int8_t>(std::clamp<std::int64_t>(value, -128, 127));
+      static_cast<std::int8_t*>(data)[i] = static_cast<std::int8_t>(value);
       return;
     case DType::u8:
-      static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(std::clamp<std::int64_t>(value, 0, 255));
+      static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(value);
       return;
     case DType::boolean:
       static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(value != 0);
       return;
     case DType::i32:
-      static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(value, INT32_MIN, INT32_MAX));
+      static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(value);
       return;
     case DType::i64:
       static_cast<std::int64_t*>(data)[i] = value;

@@ -57,8 +57,10 @@ struct HostTensor {
   [[nodiscard]] float get(std::int64_t i) const;
   /// Element i of an integer or boolean tensor.
   [[nodiscard]] std::int64_t get_int(std::int64_t i) const;
-  /// Rounds to the dtype, to nearest even; NaN becomes its one stored pattern. Integers truncate towards zero.
+  /// Rounds to the dtype, to nearest even; NaN becomes its one stored pattern. To integers it truncates and
+  /// saturates, NaN gives 0.
   void set(std::int64_t i, float value) const;
+  /// Integers wrap, booleans become 0 or 1.
   void set_int(std::int64_t i, std::int64_t value) const;
 };
 

@@ -1,0 +1,128 @@
+#include "tensor/transforms.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "passes/differentiate.h"
+#include "passes/pipeline.h"
+
+namespace isotone {
+
+std::function<ValueAndGrad(const Tensors&)> value_and_grad(Function f) {
+  return [f = std::move(f)](const Tensors& arguments) {
+    // Each argument is seen through a node of its own, so that gradients end there and not in what made the argument.
+    Tensors inside;
+    Values wrt;
+    for (const Tensor& t : arguments) {
+      if (is_float(t.dtype())) {
+        const Value v = ops::apply1("reshape", {t}, {{"shape", t.shape()}});
+        inside.emplace_back(v);
+        wrt.push_back(v);
+      } else {
+        inside.push_back(t);
+      }
+    }
+    ValueAndGrad result;
+    result.values = f(inside);
+    require(!result.values.empty() && result.values[0].rank() == 0 && is_float(result.values[0].dtype()),
+            "grad: the function's first result must be a float scalar, got {}",
+            result.values.empty() ? "nothing" : ir::to_string(result.values[0].type()));
+    const Value& y = result.values[0];
+    const Values gradients = passes::differentiate({y}, {ops::full({}, 1.0, y.dtype())}, wrt);
+    std::size_t next = 0;
+    for (const Tensor& t : arguments) {
+      if (!is_float(t.dtype())) {
+        result.gradients.emplace_back();
+        continue;
+      }
+      const Value g = gradients[next++];
+      result.gradients.emplace_back(g ? g : ops::broadcast_to(ops::full({}, 0.0, t.dtype()), t.shape()));
+    }
+    return result;
+  };
+}
+
+Function grad(Function f) {
+  return [with_value = value_and_grad(std::move(f))](const Tensors& arguments) { return with_value(arguments).gradients; };
+}
+
+Function recompute(Function f) {
+  return [f = std::move(f)](const Tensors& arguments) {
+    const ir::RegionScope region;
+    return f(arguments);
+  };
+}
+
+struct Compiled::Entry {
+  std::vector<Type> types;
+  std::size_t argument_count = 0;
+  std::vector<device::BufferPtr> captured;
+  std::vector<Type> output_types;
+  std::unique_ptr<device::Executable> executable;
+};
+
+Compiled::Compiled(Function f, CompileSettings settings) : f_(std::move(f)), settings_(std::move(settings)) {}
+Compiled compile(Function f, CompileSettings settings) { return {std::move(f), std::move(settings)}; }
+
+Compiled::Entry& Compiled::entry(const std::vector<Type>& types) {
+  for (const auto& e : entries_) {
+    if (e->types == types) {
+      return *e;
+    }
+  }
+  Tensors placeholders;
+  Values stops;
+  for (const Type& t : types) {
+    stops.push_back(ir::leaf(t, nullptr, true));
+    placeholders.emplace_back(stops.back());
+  }
+  const Tensors results = f_(placeholders);
+  Values outputs;
+  auto made = std::make_shared<Entry>();
+  made->types = types;
+  made->argument_count = types.size();
+  for (const Tensor& t : results) {
+    outputs.push_back(t);
+    made->output_types.push_back(t.type());
+  }
+  device::Device& device = default_device();
+  ir::Flattened flat = ir::flatten(outputs, stops);
+  for (std::size_t i = types.size(); i < flat.leaves.size(); ++i) {
+    made->captured.push_back(std::static_pointer_cast<device::Buffer>(flat.leaves[i].storage()));
+  }
+  const auto takes = [&device](const ir::Graph& g, const ir::Instruction& i) { return device.takes(g, i); };
+  const ir::Graph graph = passes::run_pipeline(std::move(flat.graph), takes);
+  device::CompileOptions options;
+  options.donated.assign(graph.inputs.size(), false);
+  for (const std::size_t i : settings_.donate) {
+    require(i < types.size(), "compile: argument {} is to be donated, but there are {}", i, types.size());
+    options.donated[i] = true;
+  }
+  made->executable = device.compile(graph, options);
+  entries_.push_back(std::move(made));
+  return *entries_.back();
+}
+
+Tensors Compiled::operator()(const Tensors& arguments) {
+  std::vector<Type> types;
+  for (const Tensor& t : arguments) {
+    types.push_back(t.type());
+  }
+  eval(arguments);
+  Entry& e = entry(types);
+  std::vector<device::BufferPtr> inputs;
+  for (const Tensor& t : arguments) {
+    inputs.push_back(std::static_pointer_cast<device::Buffer>(t.storage()));
+  }
+  inputs.insert(inputs.end(), e.captured.begin(), e.captured.end());
+  const std::vector<device::BufferPtr> outputs = e.executable->run(inputs);
+  Tensors results;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results.emplace_back(ir::leaf(e.output_types[i], outputs[i]));
+  }
+  return results;
+}
+
+device::MemoryReport Compiled::memory(const std::vector<Type>& types) { return entry(types).executable->memory(); }
+
+}  // namespace isotone
