@@ -79,9 +79,11 @@ int open_regular(const std::string& path, std::uint64_t& size) {
   return fd;
 }
 
+constexpr std::string_view kAside = ".aside-";
+
 std::string aside_name(const std::string& path) {
   static std::atomic<unsigned> counter{0};
-  return fmt::format("{}.aside-{}-{}", path, ::getpid(), counter.fetch_add(1));
+  return fmt::format("{}{}{}-{}", path, kAside, ::getpid(), counter.fetch_add(1));
 }
 
 std::string parent_of(const std::string& path) {
@@ -245,6 +247,16 @@ void AsideFolder::commit() {
   require(!committed_, "{}: committed twice", path_);
   sync_folder(aside_);
   std::string old;
+#ifdef RENAME_EXCHANGE
+  // In one step, so that a killed process never leaves the final name empty.
+  if (path_exists(path_) && ::renameat2(AT_FDCWD, aside_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) {
+    committed_ = true;
+    sync_folder(parent_of(path_));
+    std::error_code ignored;
+    std::filesystem::remove_all(aside_, ignored);
+    return;
+  }
+#endif
   if (path_exists(path_)) {
     old = aside_name(path_) + ".old";
     if (::rename(path_.c_str(), old.c_str()) != 0) {
@@ -264,6 +276,10 @@ void AsideFolder::commit() {
     std::error_code ignored;
     std::filesystem::remove_all(old, ignored);
   }
+}
+
+bool is_aside_name(std::string_view name) {
+  return name.find(kAside) != std::string_view::npos;
 }
 
 bool path_exists(const std::string& path) {

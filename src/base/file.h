@@ -69,7 +69,8 @@ class AtomicFile {
 void write_file_atomic(const std::string& path, std::string_view text);
 
 /// A folder filled under a temporary name beside its final place; `commit` renames it. An existing folder at the final
-/// place is replaced (moved away first, removed afterwards). Destroyed without `commit`, it removes what was written.
+/// place is exchanged in one step where the file system can, and removed afterwards. Destroyed without `commit`, it
+/// removes what was written.
 class AsideFolder {
  public:
   explicit AsideFolder(std::string path);
@@ -86,6 +87,10 @@ class AsideFolder {
   std::string aside_;
   bool committed_ = false;
 };
+
+/// True of names that AtomicFile and AsideFolder write under: a process that was killed may leave such a file or folder
+/// behind. Whoever lists a folder for finished things skips them; whoever owns the folder may remove them.
+bool is_aside_name(std::string_view name);
 
 bool path_exists(const std::string& path);
 bool is_folder(const std::string& path);

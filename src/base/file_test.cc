@@ -125,6 +125,9 @@ TEST_F(FileTest, AsideFolderReplacesOrVanishes) {
     AsideFolder folder(at("model/"));
     write_file_atomic(join_path(folder.aside(), "f"), "1");
     EXPECT_FALSE(path_exists(at("model")));
+    ASSERT_EQ(list_folder(folder_).size(), 1U);
+    EXPECT_TRUE(is_aside_name(list_folder(folder_)[0]));
+    EXPECT_FALSE(is_aside_name("model"));
     folder.commit();
   }
   EXPECT_EQ(read_text_file(at("model/f")), "1");

@@ -21,8 +21,12 @@ constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};  // the file's end is limi
 constexpr std::uint64_t kMaxTensorName = 256;
 constexpr std::uint32_t kMaxDims = 4;
 constexpr int kMaxNesting = 4;
-/// Views made for texts and nested arrays: four times the largest vocabulary in use.
-constexpr std::uint64_t kMaxViews = std::uint64_t{1} << 22;
+/// Counts beyond these are no model; they keep a hostile file from costing many times its size in memory.
+constexpr std::uint64_t kMaxTensors = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxMetadata = std::uint64_t{1} << 16;
+constexpr std::uint64_t kMaxNestedArrays = std::uint64_t{1} << 16;
+/// Texts in arrays: four times the largest vocabulary in use.
+constexpr std::uint64_t kMaxTexts = std::uint64_t{1} << 22;
 
 class Cursor {
  public:
@@ -111,10 +115,13 @@ class MetadataReader {
     // The shortest text takes 8 bytes, the shortest array 12.
     require(value.count <= cursor_.left() / 8, "{}: cut short: metadata '{}' has {} elements, {} bytes are left", path_,
             value.key, value.count, cursor_.left());
-    views_ += value.count;
-    require(views_ <= kMaxViews, "{}: metadata '{}' brings the texts and arrays in arrays to {}, the limit is {}",
-            path_, value.key, views_, kMaxViews);
-    if (value.element == GgufType::text) {
+    const bool texts = value.element == GgufType::text;
+    std::uint64_t& total = texts ? texts_ : arrays_;
+    const std::uint64_t most = texts ? kMaxTexts : kMaxNestedArrays;
+    total += value.count;
+    require(total <= most, "{}: metadata '{}' brings the {}s in arrays to {}, the limit is {}", path_, value.key,
+            gguf_type_name(value.element), total, most);
+    if (texts) {
       value.strings.reserve(value.count);
       for (std::uint64_t i = 0; i < value.count; ++i) {
         value.strings.push_back(cursor_.text(kNoLimit, value.key));
@@ -131,7 +138,8 @@ class MetadataReader {
 
   Cursor& cursor_;
   const std::string& path_;
-  std::uint64_t views_ = 0;
+  std::uint64_t texts_ = 0;
+  std::uint64_t arrays_ = 0;
 };
 
 GgufTensor read_tensor_info(Cursor& cursor, const std::string& path) {
@@ -214,6 +222,10 @@ void Gguf::parse(std::span<const std::byte> bytes) {
           cursor.left());
   require(n_metadata <= cursor.left() / 14, "{}: cut short: {} metadata entries do not fit in {} bytes", path_,
           n_metadata, cursor.left());
+
+  require(n_tensors <= kMaxTensors && n_metadata <= kMaxMetadata,
+          "{}: {} tensors and {} metadata entries, the limits are {} and {}", path_, n_tensors, n_metadata, kMaxTensors,
+          kMaxMetadata);
 
   MetadataReader reader(cursor, path_);
   for (std::uint64_t i = 0; i < n_metadata; ++i) {

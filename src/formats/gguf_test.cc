@@ -145,8 +145,21 @@ TEST(Gguf, ManyEmptyTextsAreLimited) {
   GgufBuilder b;
   const std::uint64_t n = (std::uint64_t{1} << 22) + 1;
   b.add("k", GgufType::array, gguf_array(GgufType::text, n, std::string(n * 8, '\0')));
-  EXPECT_EQ(refusal(b.build()),
-            "f: metadata 'k' brings the texts and arrays in arrays to 4194305, the limit is 4194304");
+  EXPECT_EQ(refusal(b.build()), "f: metadata 'k' brings the texts in arrays to 4194305, the limit is 4194304");
+}
+
+TEST(Gguf, ManyEntriesAreLimited) {
+  GgufBuilder nested;
+  std::string inner;
+  for (int i = 0; i < 65537; ++i) {
+    inner += gguf_array(GgufType::u8, 0, "");
+  }
+  nested.add("k", GgufType::array, gguf_array(GgufType::array, 65537, inner));
+  EXPECT_EQ(refusal(nested.build()), "f: metadata 'k' brings the arrays in arrays to 65537, the limit is 65536");
+  GgufBuilder tensors;
+  tensors.extra_tensors = (1 << 20) + 1;
+  tensors.data = std::string(std::size_t{32} << 20, '\0');
+  EXPECT_EQ(refusal(tensors.build()), "f: 1048577 tensors and 0 metadata entries, the limits are 1048576 and 65536");
 }
 
 TEST(Gguf, TensorsBrokenOneByOne) {

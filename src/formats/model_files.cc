@@ -105,8 +105,16 @@ class GgufModel : public ModelFiles {
  public:
   explicit GgufModel(const std::string& path) : gguf_(path) {
     path_ = path;
-    config_ = model_config_of_gguf(gguf_);
-    gguf_tokenizer_ = tokenizer_of_gguf(gguf_);
+    try {
+      config_ = model_config_of_gguf(gguf_);
+      gguf_tokenizer_ = tokenizer_of_gguf(gguf_);
+    } catch (const Error& error) {
+      // Accessors of single values name the key but do not know the file.
+      if (std::string_view(error.what()).starts_with(path)) {
+        throw;
+      }
+      throw error.in(path);
+    }
     chat_template_ = gguf_tokenizer_->chat_template;
     for (const GgufTensor& t : gguf_.tensors()) {
       std::string name = hugging_face_name(t.name);

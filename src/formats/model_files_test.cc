@@ -253,6 +253,10 @@ TEST_F(ModelFilesTest, GgufConfigurationBroken) {
               b.metadata[5] = testing::gguf_entry("llama.attention.head_count", GgufType::u32, raw(0U));
             }),
             p + "llama.attention.head_count is 0");
+  EXPECT_EQ(refusal([](GgufBuilder& b) {
+              b.metadata[1] = testing::gguf_entry("llama.block_count", GgufType::f32, raw(1.0F));
+            }),
+            p + "GGUF metadata 'llama.block_count' is f32, an integer was expected");
   EXPECT_EQ(refusal([](GgufBuilder& b) { b.number("llama.expert_count", 8); }),
             p + "mixtures of experts are not supported in GGUF files yet");
   EXPECT_EQ(refusal([](GgufBuilder& b) { b.number("tokenizer.ggml.padding_token_id", 99); }),
