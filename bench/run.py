@@ -32,6 +32,7 @@ class Row:
     def __init__(self, work, unit, ours, peers, limit, floor="", lower_is_better=False):
         self.work, self.unit, self.ours, self.peers = work, unit, ours, peers
         self.limit, self.floor, self.lower = limit, floor, lower_is_better
+        self.busy = 0.0  # share of the machine that others took before the run
 
 
 def contraction(peers, limits, amx):
@@ -165,6 +166,7 @@ def summarise(row, figures):
             "limit": limit,
             "share_of_limit": share,
             "floor": row.floor,
+            "machine_busy": row.busy,
             "ratios": [round(p, 4) for p in pairs],
         }
 
@@ -201,12 +203,14 @@ def main():
     if with_peers and not workers.set_up_peers():
         print("warning: the peers could not all be set up; rows without them follow", file=sys.stderr)
     amx = workers.has_amx()
+    busy = workers.wait_for_quiet()
+    if busy > 0.1:
+        print(f"warning: other programs keep {busy:.0%} of this machine busy. The peers' threads wait by spinning and lose far more to that "
+              "than ours: trust no ratio of this run")
     limits = workers.limits()
     merge(limits, workers.limits())
     if amx:
         print("this processor has AMX: the contract's profile cannot use it (another order of sums), the peers do")
-    if os.getloadavg()[0] > 0.7:
-        print(f"warning: load average {os.getloadavg()[0]:.1f}: something else is running, these figures will be low and uneven")
     print(LINE.format("work", "ours", "peer", "peer's name", "ratio", "limit", "share", "floor"))
     peers, measured = Peers(), []
     try:
@@ -215,6 +219,7 @@ def main():
                 if not with_peers:
                     row.peers = {}
                 figures, reasons = measure(row, rounds)
+                row.busy = round(busy, 3)
                 measured.append((row, figures))
                 for entry in summarise(row, figures):
                     print_entry(entry)

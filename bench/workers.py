@@ -143,6 +143,25 @@ def set_up_peers():
     return subprocess.run(["bash", os.path.join(ROOT, "bench/setup_peers.sh")]).returncode == 0
 
 
+def wait_for_quiet(seconds=20):
+    """Waits a while for others to stop; returns the share of the processor time that they still take."""
+
+    def ticks():
+        with open("/proc/stat") as stat:
+            values = [int(v) for v in stat.readline().split()[1:9]]
+        return sum(values), values[3] + values[4]
+
+    busy = 1.0
+    for _ in range(seconds):
+        total, idle = ticks()
+        time.sleep(1)
+        total_now, idle_now = ticks()
+        busy = 1 - (idle_now - idle) / max(1, total_now - total)
+        if busy < 0.1:
+            break
+    return busy
+
+
 def limits():
     """Builds and runs limits.cc."""
     build = os.path.join(ROOT, "build")
