@@ -10,7 +10,7 @@ namespace isotone::cpu {
 namespace {
 
 inline float widen_half(std::uint16_t bits) {
-  _Float16 half;
+  StoredHalf half;
   __builtin_memcpy(&half, &bits, 2);
   return static_cast<float>(half);
 }

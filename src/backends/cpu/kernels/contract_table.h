@@ -17,6 +17,12 @@ struct LeafStep {
   std::int64_t merges;
 };
 
+#if defined(__aarch64__)
+using StoredHalf = __fp16;
+#else
+using StoredHalf = _Float16;
+#endif
+
 enum class CFormat : std::int32_t { f32, bf16, f16 };
 enum class QFormat : std::int32_t { q8_0, q4_0, q4_1 };
 

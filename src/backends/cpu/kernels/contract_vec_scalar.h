@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/kernels/contract_table.h"
+
 namespace isotone::cpu {
 namespace {
 
@@ -36,13 +38,13 @@ struct VecScalar {
     return word;
   }
   static F load_f16(const std::uint16_t* p) {
-    _Float16 half;
+    StoredHalf half;
     __builtin_memcpy(&half, p, 2);
     return static_cast<float>(half);
   }
   static F load_bf16(const std::uint16_t* p) { return as_float(static_cast<I>(*p) << 16); }
   static void store_f16(std::uint16_t* p, F x) {
-    const _Float16 half = static_cast<_Float16>(x);
+    const StoredHalf half = static_cast<StoredHalf>(x);
     __builtin_memcpy(p, &half, 2);
   }
   static void store_bf16(std::uint16_t* p, F x) {
