@@ -1,7 +1,7 @@
-// The llama.cpp side of the benches, on its C API with its own defaults and two threads. `llama_worker MODEL start TEXT`
-// is one cold start to the first token; `llama_worker MODEL [plain]` reads requests from standard input, one a line,
-// and answers each with one line of JSON: "prefill IDS", "decode STEPS IDS", "greedy STEPS IDS" (IDS: comma-separated).
-// "plain" leaves out the repacked weights (AMX tiles among them).
+// The llama.cpp side of the benches, on its C API with its own defaults and two threads. `llama_worker MODEL start
+// TEXT` is one cold start to the first token; `llama_worker MODEL [plain]` reads requests from standard input, one a
+// line, and answers each with one line of JSON: "prefill IDS", "decode STEPS IDS", "greedy STEPS IDS" (IDS:
+// comma-separated). "plain" leaves out the repacked weights (AMX tiles among them).
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -20,7 +20,8 @@ double now() {
 std::vector<llama_token> parse_ids(const std::string& text) {
   std::vector<llama_token> ids;
   std::stringstream in(text);
-  for (std::string item; std::getline(in, item, ',');) ids.push_back(std::stoi(item));
+  for (std::string item; std::getline(in, item, ',');)
+    ids.push_back(std::stoi(item));
   return ids;
 }
 
@@ -33,7 +34,8 @@ struct Peer {
     auto model_params = llama_model_default_params();
     model_params.use_extra_bufts = !plain;
     model = llama_model_load_from_file(path, model_params);
-    if (!model) return;
+    if (!model)
+      return;
     auto params = llama_context_default_params();
     params.n_ctx = 1024;
     params.n_batch = 512;
@@ -43,8 +45,10 @@ struct Peer {
     context = llama_init_from_model(model, params);
   }
   ~Peer() {
-    if (context) llama_free(context);
-    if (model) llama_model_free(model);
+    if (context)
+      llama_free(context);
+    if (model)
+      llama_model_free(model);
     llama_backend_free();
   }
 
@@ -59,7 +63,8 @@ struct Peer {
     const int n = llama_vocab_n_tokens(llama_model_get_vocab(model));
     int at = 0;
     for (int i = 1; i < n; ++i)
-      if (logits[i] > logits[at]) at = i;
+      if (logits[i] > logits[at])
+        at = i;
     return at;
   }
 };
@@ -69,9 +74,11 @@ int start(Peer& peer, const std::string& text) {
   std::vector<llama_token> ids(text.size() + 8);
   const int n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), ids.data(),
                                static_cast<int32_t>(ids.size()), false, true);
-  if (n <= 0) return 1;
+  if (n <= 0)
+    return 1;
   ids.resize(n);
-  if (!peer.feed(ids)) return 1;
+  if (!peer.feed(ids))
+    return 1;
   std::printf("{\"token\": %d, \"prompt_tokens\": %d}\n", peer.best(), n);
   return 0;
 }
@@ -90,7 +97,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "llama_worker: cannot load %s\n", argv[1]);
     return 1;
   }
-  if (mode == "start") return start(peer, argc > 3 ? argv[3] : "Hello");
+  if (mode == "start")
+    return start(peer, argc > 3 ? argv[3] : "Hello");
   std::printf("{\"ready\": true}\n");
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
@@ -98,7 +106,8 @@ int main(int argc, char** argv) {
     std::string op, list;
     int steps = 0;
     in >> op;
-    if (op != "prefill") in >> steps;
+    if (op != "prefill")
+      in >> steps;
     in >> list;
     auto ids = parse_ids(list);
     peer.clear();
@@ -113,9 +122,11 @@ int main(int argc, char** argv) {
     for (int i = 0; i < steps; ++i) {
       llama_token next = peer.best();
       tokens += (tokens.empty() ? "" : ", ") + std::to_string(next);
-      if (op == "greedy" && i + 1 == steps) break;
+      if (op == "greedy" && i + 1 == steps)
+        break;
       std::vector<llama_token> one{next};
-      if (!peer.feed(one)) break;
+      if (!peer.feed(one))
+        break;
     }
     const double t2 = now();
     std::printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f, \"tokens\": [%s]}\n", t1 - t0, t2 - t1, tokens.c_str());
