@@ -1,5 +1,5 @@
 # The table of commands, from the names of the files here: add_NAME_command for each NAME.cc but main and common_*.
-file(GLOB command_files CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cc)
+file(GLOB command_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/*.cc)
 set(declarations "")
 set(entries "")
 foreach(command_file IN LISTS command_files)
