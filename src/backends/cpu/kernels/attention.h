@@ -57,6 +57,9 @@ struct AttentionBackward {
   AttentionInput q, k, v, o, d_o;
   const float* lse = nullptr;
   AttentionOutput dq, dk, dv;
+  /// Memory that the call may use to keep score gradients of a document's head between its two passes; where they would
+  /// be larger they are computed twice. Does not show in the result.
+  std::int64_t keep_bytes = std::int64_t{64} << 20;
 };
 void attention_backward(const AttentionBackward& a);
 void attention_backward_reference(const AttentionBackward& a);

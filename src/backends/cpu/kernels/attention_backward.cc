@@ -14,7 +14,8 @@ struct Unit {
   Document doc;
   std::int64_t kv_head;
   std::int64_t blocks;
-  float* packed;
+  float* packed = nullptr;
+  float* kept = nullptr;  // dS of every head of the group and pair of blocks, or null
 };
 struct Task {
   const Unit* unit;
@@ -40,8 +41,8 @@ class Backward {
     std::int64_t floats = 0;
     for (const Document& doc : documents) {
       for (std::int64_t h = 0; h < s_.kv_heads; ++h) {
-        const Unit u{doc, h, (doc.length + kBlock - 1) / kBlock, nullptr};
-        const std::int64_t more = u.blocks * block_floats();
+        const Unit u{doc, h, (doc.length + kBlock - 1) / kBlock};
+        const std::int64_t more = u.blocks * block_floats() + (keeps(u) ? kept_floats(u) : 0);
         if (!units.empty() && floats + more > kPackedFloats) {
           run_batch(units, floats);
           units.clear();
@@ -75,6 +76,24 @@ class Backward {
     float* p = u.packed + b * block_floats() + key_floats() + head % group_ * query_floats();
     float* r = p + 2 * transposed_;
     return {p, p + transposed_, r, r + rows_, r + 2 * rows_, r + 2 * rows_ + kBlock};
+  }
+
+  // Kept blocks [64 keys][64 queries] in the dtype, by pair of blocks: a triangle, a band (window) or a square.
+  std::int64_t kept_block() const { return kBlock * kBlock * bytes_ / static_cast<std::int64_t>(sizeof(float)); }
+  std::int64_t band(const Unit& u) const {
+    return s_.causal && s_.window > 0 ? std::min(u.blocks, s_.window / kBlock + 2) : u.blocks;
+  }
+  std::int64_t pairs(const Unit& u) const {
+    return s_.causal && band(u) == u.blocks ? u.blocks * (u.blocks + 1) / 2 : u.blocks * band(u);
+  }
+  std::int64_t kept_floats(const Unit& u) const { return group_ * pairs(u) * kept_block(); }
+  bool keeps(const Unit& u) const { return kept_floats(u) <= a_.keep_bytes / static_cast<std::int64_t>(sizeof(float)); }
+  float* kept(const Unit& u, std::int64_t head, std::int64_t queries, std::int64_t keys) const {
+    const std::int64_t n = band(u);
+    const std::int64_t pair = !s_.causal      ? queries * n + keys
+                              : n == u.blocks ? queries * (queries + 1) / 2 + keys
+                                              : queries * n + keys - queries + n - 1;
+    return u.kept + (head % group_ * pairs(u) + pair) * kept_block();
   }
 
   int count(const Unit& u, std::int64_t block) const {
@@ -136,14 +155,17 @@ class Backward {
       blocks.end = std::max(blocks.end, (ranges[r].end + kBlock - 1) / kBlock);
     }
     const std::int64_t places = PrefixStack::places(blocks.begin, blocks.end);
-    float* sums = scratch(1, places * rows_ + 2 * transposed_);
+    float* sums = scratch(1, places * rows_ + 2 * transposed_ + kBlock * kBlock);
     float* q = sums + places * rows_;
     float* d_o = q + transposed_;
+    float* ds = d_o + transposed_;
     const void* rows[kBlock];
-    row_pointers(a_.q, u, block, head, rows);
-    tiles_.pack_left(rows, n, s_.d, q);
-    row_pointers(a_.d_o, u, block, head, rows);
-    tiles_.pack_left(rows, n, s_.d, d_o);
+    if (u.kept == nullptr) {
+      row_pointers(a_.q, u, block, head, rows);
+      tiles_.pack_left(rows, n, s_.d, q);
+      row_pointers(a_.d_o, u, block, head, rows);
+      tiles_.pack_left(rows, n, s_.d, d_o);
+    }
     const QueryBlock own = query_block(u, block, head);
     PrefixStack stack(ranges, n, blocks.begin, kBlock);
     const auto merge = [&](int left, int right, const Side* sides) {
@@ -155,6 +177,19 @@ class Backward {
         seen[r] = slots_of(ranges[r], b);
       }
       const KeyBlock k = key_block(u, b);
+      if (u.kept != nullptr) {
+        float* from = kept(u, head, block, b);
+        if (!tiles_.plain) {
+          for (int r = 0; r < kBlock; ++r) {
+            rows[r] = from + r * kept_block() / kBlock;
+          }
+          tiles_.pack_rows(rows, kBlock, kBlock, kBlock, ds);
+          from = ds;
+        }
+        tiles_.product(from, k.k, n, width_, seen, sums + stack.place() * rows_);
+        stack.push(b, merge);
+        continue;
+      }
       BackwardBlock step{};
       step.left_s = q;
       step.left_p = d_o;
@@ -225,6 +260,11 @@ class Backward {
         step.delta = q.delta;
         step.out_s = top + stack.place() * pair;
         step.out_p = step.out_s + rows_;
+        if (u.kept != nullptr) {
+          float* to = kept(u, h, b, block);
+          step.ds = to;
+          std::fill(to + n * kept_block() / kBlock, to + kept_block(), 0.0F);
+        }
         tiles_.backward_dkv(step);
         stack.push(b, merge);
       }
@@ -243,31 +283,33 @@ class Backward {
 
   void run_batch(std::vector<Unit>& units, std::int64_t floats) const {
     float* next = scratch(0, floats);
-    std::vector<Task> tasks;
-    std::vector<std::pair<const Unit*, std::int64_t>> blocks;
+    std::vector<Task> keys, queries;
     for (Unit& u : units) {
       u.packed = next;
       next += u.blocks * block_floats();
+      if (keeps(u)) {
+        u.kept = next;
+        next += kept_floats(u);
+      }
       for (std::int64_t b = 0; b < u.blocks; ++b) {
-        blocks.emplace_back(&u, b);
-        const std::int64_t most = s_.window > 0 ? s_.window / kBlock + 2 : u.blocks;
         const std::int64_t before = s_.causal ? b + 1 : u.blocks, after = s_.causal ? u.blocks - b : u.blocks;
-        tasks.push_back({&u, b, -1, 4 * group_ * std::min(after, most) * count(u, b)});
+        keys.push_back({&u, b, -1, std::min(after, band(u)) * count(u, b)});
         for (std::int64_t h = u.kv_head * group_; h < (u.kv_head + 1) * group_; ++h) {
-          tasks.push_back({&u, b, h, 3 * std::min(before, most) * count(u, b)});
+          queries.push_back({&u, b, h, std::min(before, band(u)) * count(u, b)});
         }
       }
     }
-    std::stable_sort(tasks.begin(), tasks.end(), [](const Task& x, const Task& y) { return x.cost > y.cost; });
-    parallel_for(static_cast<std::int64_t>(blocks.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        pack(*blocks[static_cast<std::size_t>(i)].first, blocks[static_cast<std::size_t>(i)].second);
-      }
-    });
+    const auto longest_first = [](const Task& x, const Task& y) { return x.cost > y.cost; };
+    std::stable_sort(keys.begin(), keys.end(), longest_first);
+    std::stable_sort(queries.begin(), queries.end(), longest_first);
+    each(keys, [&](const Task& t) { pack(*t.unit, t.block); });
+    each(keys, [&](const Task& t) { run_keys(*t.unit, t.block); });
+    each(queries, [&](const Task& t) { run_queries(*t.unit, t.block, t.head); });
+  }
+  static void each(const std::vector<Task>& tasks, const auto& run) {
     parallel_for(static_cast<std::int64_t>(tasks.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const Task& t = tasks[static_cast<std::size_t>(i)];
-        t.head < 0 ? run_keys(*t.unit, t.block) : run_queries(*t.unit, t.block, t.head);
+        run(tasks[static_cast<std::size_t>(i)]);
       }
     });
   }

@@ -86,6 +86,21 @@ void pack_block(const Tiles& tiles, const Keys& keys, std::int64_t block, std::i
   tiles.pack_rows(v_rows, count, d, row_width(d), out.v);
 }
 
+/// As pack_block for a block used once: values that lie as the tiles want them (`plain`) stay where they are.
+PackedBlock pack_once(const Tiles& tiles, const Keys& keys, std::int64_t block, std::int64_t d, bool plain,
+                      PackedBlock out) {
+  if (!plain || keys.begin > block * kBlock || (keys.table != nullptr && keys.page % kBlock != 0)) {
+    pack_block(tiles, keys, block, d, out);
+    return out;
+  }
+  const void* k_rows[kBlock];
+  const void* v_rows[kBlock];
+  tiles.pack_transposed(k_rows, keys.rows(block, k_rows, v_rows), d, out.kt);
+  out.v = const_cast<float*>(static_cast<const float*>(v_rows[0]));
+  out.v_stride = keys.v_stride / static_cast<std::int64_t>(sizeof(float));
+  return out;
+}
+
 Range TileRows::blocks() const {
   Range r{INT64_MAX, 0};
   for (int i = 0; i < count; ++i) {
@@ -117,15 +132,15 @@ States run_tile(const Tiles& tiles, const TileRows& rows, const Keys& keys, std:
     if (packed != nullptr) {
       block = sizes.at(const_cast<float*>(packed) + (b - packed_first) * sizes.both());
     } else {
-      pack_block(tiles, keys, b, d, block);
+      block = pack_once(tiles, keys, b, d, tiles.plain && d == states.width, block);
     }
     Slots seen[kBlock];
     for (int r = 0; r < rows.count; ++r) {
       seen[r] = slots_of(rows.keys[r], b);
     }
     const int at = stack.place();
-    tiles.forward({q, block.kt, block.v, rows.count, static_cast<int>(d), static_cast<int>(states.width), seen, scale,
-                   states.m(at), states.l(at), states.o(at)});
+    tiles.forward({q, block.kt, block.v, block.v_stride, rows.count, static_cast<int>(d),
+                   static_cast<int>(states.width), seen, scale, states.m(at), states.l(at), states.o(at)});
     stack.push(b, merge);
   }
   stack.finish(merge);

@@ -43,12 +43,14 @@ struct Keys {
 struct PackedBlock {
   float* kt;
   float* v;
+  std::int64_t v_stride;  // floats between rows
 };
 struct PackedSizes {
-  std::int64_t kt, v;
-  PackedSizes(const Tiles& tiles, std::int64_t d) : kt(tiles.words(d) * kBlock), v(kBlock * row_width(d)) {}
+  std::int64_t kt, v, width;
+  PackedSizes(const Tiles& tiles, std::int64_t d)
+      : kt(tiles.words(d) * kBlock), v(kBlock * row_width(d)), width(row_width(d)) {}
   std::int64_t both() const { return kt + v; }
-  PackedBlock at(float* base) const { return {base, base + kt}; }
+  PackedBlock at(float* base) const { return {base, base + kt, width}; }
 };
 void pack_block(const Tiles& tiles, const Keys& keys, std::int64_t block, std::int64_t d, const PackedBlock& out);
 

@@ -31,6 +31,7 @@ struct Problem {
   int window = 0;
   std::vector<int> lengths = {};  // of documents; empty: one
   std::optional<Inputs> given = std::nullopt;
+  std::int64_t keep_bytes = std::int64_t{64} << 20;
 
   float scale() const { return 1.0F / std::sqrt(static_cast<float>(d)); }
   std::string text() const {

@@ -21,7 +21,8 @@ struct Slots {
 struct ForwardBlock {
   const float* q;   // left operand [rows][words(d)]
   const float* kt;  // transposed [words(d)][64]
-  const float* v;   // rows [words(64)][width]
+  const float* v;   // rows [words(64)][v_stride], of which `width` columns count
+  std::int64_t v_stride;
   int rows;
   int d;
   int width;          // d rounded up to 16
@@ -49,6 +50,7 @@ struct BackwardBlock {
   const float* delta;
   float* out_s;  // [64][width]: dq, or dk
   float* out_p;  // dv
+  void* ds;      // where to keep dS [64][64] in the dtype, a row per key (only for dk, dv), or null
 };
 
 /// Which side of a merge a row has: both, only the left one, only the right one.
@@ -56,6 +58,7 @@ enum class Side : std::uint8_t { both, left, right };
 
 struct Tiles {
   const char* name;
+  bool plain;  // rows of right operands are f32 as they lie in memory
   /// Words in a row of d elements of a left operand, and rows of a right operand along d.
   std::int64_t (*words)(std::int64_t d);
   void (*pack_left)(const void* const* rows, int count, std::int64_t d, float* out);
@@ -65,6 +68,8 @@ struct Tiles {
   void (*forward)(const ForwardBlock& b);
   void (*backward_dq)(const BackwardBlock& b);
   void (*backward_dkv)(const BackwardBlock& b);
+  /// dq's part of one block of keys from a kept dS, packed by pack_rows: out[rows][width].
+  void (*product)(const float* ds, const float* keys, int rows, std::int64_t width, const Slots* seen, float* out);
   /// Joins states (left, in place) or sums; `sides` [64] may be null: both everywhere.
   void (*merge)(int rows, std::int64_t width, const Side* sides, float* m1, float* l1, float* o1, const float* m2,
                 const float* l2, const float* o2);

@@ -81,6 +81,21 @@ struct Kind {
 #endif
     }
   }
+  /// Puts a row of weights, which has columns [from, to), into row `r` of a block [64][64] of the dtype; the rest is
+  /// +0.
+  static void keep_row(const float* row, int from, int to, void* block, int r) {
+    char* out = static_cast<char*>(block) + r * kBlock * kBytes;
+    std::memset(out, 0, static_cast<std::size_t>(from) * kBytes);
+    std::memset(out + to * kBytes, 0, static_cast<std::size_t>(kBlock - to) * kBytes);
+    if constexpr (D == DType::f32 || kPairs) {
+      std::memcpy(out + from * kBytes, reinterpret_cast<const char*>(row) + from * kBytes,
+                  static_cast<std::size_t>(to - from) * kBytes);
+    } else {
+      for (int j = from; j < to; j += kL) {
+        store_values(out, j, kBlock, Vec::load(row + j));
+      }
+    }
+  }
   static ISOTONE_INLINE void store_values(void* out, std::int64_t c, std::int64_t d, Vec x) {
     const Vec y = fmath::canonical(x);
     if constexpr (D == DType::f32) {
@@ -101,7 +116,8 @@ struct Kind {
 };
 
 // ---- the register tile: C[R][N vectors] = A[R][k words] * B[k words][N vectors], k in [begin, end) ----
-template <class K, int R, int N>
+// kT: A lies transposed, [k words][lda].
+template <class K, bool kT, int R, int N>
 void micro(const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float* c, std::int64_t ldc,
            std::int64_t begin, std::int64_t end) {
   Vec acc[R][N];
@@ -120,7 +136,7 @@ void micro(const float* a, std::int64_t lda, const float* b, std::int64_t ldb, f
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const Vec av(a[r * lda + k]);
+      const Vec av(kT ? a[k * lda + r] : a[r * lda + k]);
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) {
         acc[r][n] = K::multiply_add(av, bv[n], acc[r][n]);
@@ -146,47 +162,47 @@ void micro(const float* a, std::int64_t lda, const float* b, std::int64_t ldb, f
   }
 }
 
-template <class K, int N>
+template <class K, bool kT, int N>
 void micro_rows(int rows, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float* c,
                 std::int64_t ldc, std::int64_t begin, std::int64_t end) {
   switch (rows) {
     case 1:
-      return micro<K, 1, N>(a, lda, b, ldb, c, ldc, begin, end);
+      return micro<K, kT, 1, N>(a, lda, b, ldb, c, ldc, begin, end);
     case 2:
-      return micro<K, 2, N>(a, lda, b, ldb, c, ldc, begin, end);
+      return micro<K, kT, 2, N>(a, lda, b, ldb, c, ldc, begin, end);
     default:
       break;
   }
   if constexpr (kR > 2) {
     switch (rows) {
       case 3:
-        return micro<K, 3, N>(a, lda, b, ldb, c, ldc, begin, end);
+        return micro<K, kT, 3, N>(a, lda, b, ldb, c, ldc, begin, end);
       case 4:
-        return micro<K, 4, N>(a, lda, b, ldb, c, ldc, begin, end);
+        return micro<K, kT, 4, N>(a, lda, b, ldb, c, ldc, begin, end);
       case 5:
-        return micro<K, 5, N>(a, lda, b, ldb, c, ldc, begin, end);
+        return micro<K, kT, 5, N>(a, lda, b, ldb, c, ldc, begin, end);
       default:
-        return micro<K, 6, N>(a, lda, b, ldb, c, ldc, begin, end);
+        return micro<K, kT, 6, N>(a, lda, b, ldb, c, ldc, begin, end);
     }
   }
 }
 
 /// Up to kR rows, columns [from, to) (multiples of 16).
-template <class K>
+template <class K, bool kT = false>
 void multiply(int rows, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float* c, std::int64_t ldc,
               std::int64_t begin, std::int64_t end, std::int64_t from, std::int64_t to) {
   constexpr int kWide = Vec::kPanel * kL;
   for (; to - from >= kWide; from += kWide) {
-    micro_rows<K, Vec::kPanel>(rows, a, lda, b + from, ldb, c + from, ldc, begin, end);
+    micro_rows<K, kT, Vec::kPanel>(rows, a, lda, b + from, ldb, c + from, ldc, begin, end);
   }
   if constexpr (kL == 16) {
     switch ((to - from) / 16) {
       case 3:
-        return micro_rows<K, 3>(rows, a, lda, b + from, ldb, c + from, ldc, begin, end);
+        return micro_rows<K, kT, 3>(rows, a, lda, b + from, ldb, c + from, ldc, begin, end);
       case 2:
-        return micro_rows<K, 2>(rows, a, lda, b + from, ldb, c + from, ldc, begin, end);
+        return micro_rows<K, kT, 2>(rows, a, lda, b + from, ldb, c + from, ldc, begin, end);
       case 1:
-        return micro_rows<K, 1>(rows, a, lda, b + from, ldb, c + from, ldc, begin, end);
+        return micro_rows<K, kT, 1>(rows, a, lda, b + from, ldb, c + from, ldc, begin, end);
       default:
         return;
     }
@@ -245,7 +261,7 @@ ISOTONE_INLINE void softmax_row(const float* s, float scale, Slots seen, const C
   }
   const float maximum = Vec::fold_max(top);
   for (int i = first; i < last; ++i) {
-    Vec e = fmath::exp_v(x[i] - Vec(maximum));
+    Vec e = exp_small(x[i] - Vec(maximum));
     if (!whole) {
       e = select(Vec::in_range(i * kL, seen.lo, seen.hi), e, Vec(0.0F));
     }
@@ -267,7 +283,7 @@ void forward(const ForwardBlock& b) {
     for (int i = 0; i < n; ++i) {
       softmax_row<K>(s[i], b.scale, b.seen[r + i], c, p[i], b.m + r + i, b.l + r + i);
     }
-    multiply<K>(n, p[0], kBlock, b.v, b.width, b.o + std::int64_t{r} * b.width, b.width, c.begin, c.end, 0, b.width);
+    multiply<K>(n, p[0], kBlock, b.v, b.v_stride, b.o + std::int64_t{r} * b.width, b.width, c.begin, c.end, 0, b.width);
     r += n;
   }
 }
@@ -288,7 +304,8 @@ void backward(const BackwardBlock& b) {
       for (int j = c.from; j < c.to; j += kL) {
         const Vec lse = kKeys ? Vec::load(b.lse + j) : Vec(b.lse[r + i]);
         const Vec delta = kKeys ? Vec::load(b.delta + j) : Vec(b.delta[r + i]);
-        Vec e = fmath::exp_v(Vec::load(s[i] + j) * Vec(b.scale) - lse);
+        const Vec x = Vec::load(s[i] + j) * Vec(b.scale) - lse;
+        Vec e = select(Vec(88.0F) < x, fmath::exp_v(x), exp_small(x));
         Vec g = (e * (Vec::load(dp[i] + j) - delta)) * Vec(b.scale);
         if (!whole) {
           const auto in = Vec::in_range(j, seen.lo, seen.hi);
@@ -300,12 +317,26 @@ void backward(const BackwardBlock& b) {
         }
         K::store_weights(ds[i], j, g);
       }
+      if (kKeys && b.ds != nullptr) {
+        K::keep_row(ds[i], c.from, c.to, b.ds, r + i);
+      }
     }
     const std::int64_t at = std::int64_t{r} * b.width;
     if constexpr (kKeys) {
       multiply<K>(n, p[0], kBlock, b.rows_p, b.width, b.out_p + at, b.width, c.begin, c.end, 0, b.width);
     }
     multiply<K>(n, ds[0], kBlock, b.rows_s, b.width, b.out_s + at, b.width, c.begin, c.end, 0, b.width);
+    r += n;
+  }
+}
+
+/// out[row][width] = the sum over keys of ds (transposed: [words(64)][64]) times the keys' rows.
+template <class K>
+void product(const float* ds, const float* keys, int rows, std::int64_t width, const Slots* seen, float* out) {
+  for (int r = 0; r < rows;) {
+    const int n = next_rows(rows - r);
+    const Cover c = cover<K>(seen + r, n);
+    multiply<K, true>(n, ds + r, kBlock, keys, width, out + r * width, width, c.begin, c.end, 0, width);
     r += n;
   }
 }
@@ -331,7 +362,7 @@ void merge(int rows, std::int64_t width, const Side* sides, float* m1, float* l1
   for (int r = 0; r < rows; r += kL) {
     const Vec x = Vec::load(m1 + r), y = Vec::load(m2 + r);
     const Vec top = larger(x, y);
-    const Vec f1 = fmath::exp_v(x - top), f2 = fmath::exp_v(y - top);
+    const Vec f1 = exp_small(x - top), f2 = exp_small(y - top);
     top.store(m + r);
     f1.store(a1 + r);
     f2.store(a2 + r);
@@ -399,6 +430,27 @@ void pack_left(const void* const* rows, int count, std::int64_t d, float* out) {
 template <class K>
 void pack_transposed(const void* const* rows, int count, std::int64_t d, float* out) {
   const std::int64_t words = K::words(d);
+#if defined(ISOTONE_ATTENTION_AVX512)
+  if constexpr (K::kSwap) {  // turned as pairs, then widened: half the shuffles
+    using Pair = Kind<DType::bf16, true>;
+    for (int j = 0; j < kBlock; j += 16) {
+      for (std::int64_t w = 0; w < words / 2; w += 16) {
+        const std::int64_t n = words / 2 - w < 16 ? words / 2 - w : 16;
+        Vec x[16];
+        for (int r = 0; r < 16; ++r) {
+          x[r] = j + r < count ? Pair::load_words(rows[j + r], w, d) : Vec(0.0F);
+        }
+        transpose16(x);
+        for (std::int64_t i = 0; i < n; ++i) {
+          float* to = out + 2 * (w + i) * kBlock + j;
+          Vec::from_bits(shl<16>(bits(x[i]))).store(to);
+          Vec::from_bits(bits(x[i]) & Vec::I(-65536)).store(to + kBlock);
+        }
+      }
+    }
+    return;
+  }
+#endif
   for (int j = 0; j < kBlock; j += 16) {
     for (std::int64_t w = 0; w < words; w += 16) {
       const std::int64_t n = words - w < 16 ? words - w : 16;
@@ -455,9 +507,20 @@ void pack_rows(const void* const* rows, int count, std::int64_t d, std::int64_t 
 
 template <class K>
 constexpr Tiles make_tiles(const char* name) {
-  return {name,         K::words,   pack_left<K>,       pack_transposed<K>,
-          pack_rows<K>, forward<K>, backward<K, false>, backward<K, true>,
-          merge,        add,        store<K>,           log_sum,
+  return {name,
+          K::kType == DType::f32,
+          K::words,
+          pack_left<K>,
+          pack_transposed<K>,
+          pack_rows<K>,
+          forward<K>,
+          backward<K, false>,
+          backward<K, true>,
+          product<K>,
+          merge,
+          add,
+          store<K>,
+          log_sum,
           delta<K>};
 }
 
