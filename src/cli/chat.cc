@@ -61,7 +61,10 @@ void add_chat_command(CLI::App& app, int& exit_code) {
       "  isotone chat model.gguf\n"
       "  isotone chat model.gguf --system \"Answer in one sentence.\" --temperature 0\n"
       "  printf 'Hello\\nAnd in French?\\n' | isotone chat model.gguf");
-  c->callback([f, &exit_code] { exit_code = run(*f); });
+  c->callback([f, &exit_code] {
+    check_sampling(f->options.sampling);
+    exit_code = run(*f);
+  });
 }
 
 }  // namespace isotone::cli

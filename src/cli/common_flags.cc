@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <sstream>
 
 #include "base/error.h"
@@ -53,6 +54,14 @@ void add_sampling_flags(CLI::App& command, nn::SamplingParams& s, std::vector<st
   command.add_option("--stop", stop, "End the answer before this text; may be given several times")
       ->allow_extra_args(false)
       ->group(group);
+}
+
+void check_sampling(const nn::SamplingParams& sampling) {
+  try {
+    nn::validate(sampling, std::numeric_limits<std::int32_t>::max());
+  } catch (const Error& e) {
+    throw CLI::ValidationError(std::string(e.what()));
+  }
 }
 
 std::string read_all(const std::string& path) {

@@ -20,6 +20,9 @@ void add_model_flags(CLI::App& command, ModelFlags& flags);
 /// --temperature, --top-k, ..., --seed, --stop. Defaults of the struct are shown in the help.
 void add_sampling_flags(CLI::App& command, nn::SamplingParams& sampling, std::vector<std::string>& stop);
 
+/// Throws CLI::ValidationError (wrong usage) for a parameter out of range, before a model is loaded.
+void check_sampling(const nn::SamplingParams& sampling);
+
 /// All bytes of a file, or of standard input for "-". Throws Error.
 std::string read_all(const std::string& path);
 

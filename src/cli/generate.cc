@@ -90,6 +90,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
     if (prompt->count() + tokens->count() == 0) {
       throw CLI::RequiredError("generate: -p TEXT or --tokens IDS");
     }
+    check_sampling(f->sampling);
     exit_code = run(*f);
   });
 }
