@@ -183,3 +183,33 @@ ISOTONE_INLINE LanesInt sar(const LanesInt& a)
 };
 
 }  // namespace isotone::cpu
+
+// Functions of sixteen single floats go lane by lane: the same sequence for each lane, and much less code to compile.
+namespace isotone::fmath {
+
+#define ISOTONE_LANE_BY_LANE(f)                           \
+  template <>                                             \
+  ISOTONE_INLINE cpu::Lanes f<cpu::Lanes>(cpu::Lanes x) { \
+    cpu::Lanes y;                                         \
+    for (int i = 0; i < 16; ++i) {                        \
+      y.v[i] = f(F1(x.v[i])).v;                           \
+    }                                                     \
+    return y;                                             \
+  }
+ISOTONE_LANE_BY_LANE(exp_v)
+ISOTONE_LANE_BY_LANE(log_v)
+ISOTONE_LANE_BY_LANE(sin_v)
+ISOTONE_LANE_BY_LANE(cos_v)
+ISOTONE_LANE_BY_LANE(tanh_v)
+ISOTONE_LANE_BY_LANE(erf_v)
+#undef ISOTONE_LANE_BY_LANE
+template <>
+ISOTONE_INLINE cpu::Lanes pow_v<cpu::Lanes>(cpu::Lanes x, cpu::Lanes y) {
+  cpu::Lanes z;
+  for (int i = 0; i < 16; ++i) {
+    z.v[i] = pow_v(F1(x.v[i]), F1(y.v[i])).v;
+  }
+  return z;
+}
+
+}  // namespace isotone::fmath
