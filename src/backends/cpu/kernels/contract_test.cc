@@ -126,6 +126,10 @@ const Case kCases[] = {
     {1, 1, 13, 70, 600, true, true, true},
     {1, 3, 7, 33, 301, false, true, true},
     {1, 1, 49, 64, 128},
+    {1, 1, 14, 65, 4700},
+    {1, 1, 100, 66, 9001},
+    {1, 6, 60, 20, 1100, false, false},
+    {1, 1, 200, 70, 100},
 };
 
 TEST_F(ContractTest, EveryInstructionSetEqualsTheReference) {
@@ -139,6 +143,52 @@ TEST_F(ContractTest, EveryInstructionSetEqualsTheReference) {
               << describe(s, dtype, isa) << " into " << dtype_name(c_dtype);
         }
       }
+    }
+  }
+}
+
+/// The same bits on every kind of processor: values made from integers alone, a hash of the results written down.
+TEST_F(ContractTest, BitsAreTheSameOnEveryProcessor) {
+  const std::uint64_t expected[] = {7614368092265756884ULL, 6182651918455867447ULL, 2837607054613531202ULL};
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const std::int64_t m = 13;
+    const std::int64_t n = 70;
+    const std::int64_t k = 1001;
+    std::uint32_t x = 1;
+    const auto fill = [&](std::int64_t count) {
+      Bytes data(static_cast<std::size_t>(count) * unit_bytes(dtype));
+      for (std::int64_t i = 0; i < count; ++i) {
+        x = x * 1664525U + 1013904223U;
+        const float value = (static_cast<float>(x >> 8) - 8388608.0F) / 4194304.0F;
+        if (dtype == DType::f32) {
+          std::memcpy(&data[static_cast<std::size_t>(i) * 4], &value, 4);
+        } else {
+          const std::uint16_t bits = dtype == DType::bf16 ? bf16(value).bits : f16(value).bits;
+          std::memcpy(&data[static_cast<std::size_t>(i) * 2], &bits, 2);
+        }
+      }
+      return data;
+    };
+    const Bytes a = fill(2 * m * k);
+    const Bytes b = fill(2 * n * k);
+    std::vector<float> out(static_cast<std::size_t>(m * n));
+    Contraction c;
+    c.outer = 2;
+    c.m = m;
+    c.n = n;
+    c.k = k;
+    c.a = {a.data(), dtype, 0, m * k, k, 1};
+    c.b = {b.data(), dtype, 0, n * k, k, 1};
+    c.c = out.data();
+    c.c_row_stride = n;
+    for (const Isa isa : supported_isas()) {
+      set_isa(isa);
+      contract(c);
+      std::uint64_t hash = 0xcbf29ce484222325ULL;
+      for (const float value : out) {
+        hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001b3ULL;
+      }
+      EXPECT_EQ(hash, expected[static_cast<int>(dtype)]) << dtype_name(dtype) << " " << isa_name(isa);
     }
   }
 }

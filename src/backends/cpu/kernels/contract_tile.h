@@ -1,5 +1,5 @@
-// The contraction kernels, once, over a vector type V (see contract_vec_*.h). Included by one file per instruction set, after
-// its V; everything is in an unnamed namespace, so that no code compiled for one set can be linked into another.
+// The contraction kernels, once, over a vector type V (see contract_vec_*.h). Included by one file per instruction set,
+// after its V; everything is in an unnamed namespace, so that no code compiled for one set can be linked into another.
 // NOLINTBEGIN(google-build-namespaces)
 #pragma once
 
@@ -55,7 +55,8 @@ inline void write_row(const float* from, char* c, std::int64_t column_stride, st
   }
 }
 
-/// Weights stream from memory or an outer cache: ask for what follows early (measured: up to twice as fast at few rows).
+/// Weights stream from memory or an outer cache: ask for what follows early (measured: up to twice as fast at few
+/// rows).
 template <int kBytes>
 inline __attribute__((always_inline)) void prefetch_weights(const char* b) {
 #pragma GCC unroll 16

@@ -76,11 +76,21 @@ struct VecAvx512 {
     return acc;
 #endif
   }
-  static I low_nibbles(I x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
-  static I high_nibbles(I x) { return _mm512_and_si512(_mm512_srli_epi32(x, 4), _mm512_set1_epi8(15)); }
-  static I dot_q8(I acc, I w, I a) { return _mm512_dpbusd_epi32(acc, w, a); }
-  static I dot_q4(I acc, I w, I a) { return _mm512_dpbusd_epi32(acc, w, a); }
-  static F to_float(I x) { return _mm512_cvtepi32_ps(x); }
+  static I low_nibbles(I x) {
+    return _mm512_and_si512(x, _mm512_set1_epi8(15));
+  }
+  static I high_nibbles(I x) {
+    return _mm512_and_si512(_mm512_srli_epi32(x, 4), _mm512_set1_epi8(15));
+  }
+  static I dot_q8(I acc, I w, I a) {
+    return _mm512_dpbusd_epi32(acc, w, a);
+  }
+  static I dot_q4(I acc, I w, I a) {
+    return _mm512_dpbusd_epi32(acc, w, a);
+  }
+  static F to_float(I x) {
+    return _mm512_cvtepi32_ps(x);
+  }
 
   static void transpose(I (&x)[16]) {
     I t[16];
