@@ -62,17 +62,22 @@ const Tiles& tiles_for(DType dtype, const char* op) {
 int Keys::rows(std::int64_t block, const void** k_rows, const void** v_rows) const {
   const std::int64_t at = block * kBlock;
   const int count = static_cast<int>(std::clamp<std::int64_t>(end - at, 0, kBlock));
-  for (int i = 0; i < count; ++i) {
-    const std::int64_t j = at + i;
-    if (j < begin) {
-      k_rows[i] = v_rows[i] = kZeros;
-    } else if (table == nullptr) {
-      k_rows[i] = k + j * k_stride;
-      v_rows[i] = v + j * v_stride;
-    } else {
-      const std::int64_t offset = table[j / page] * page_stride;
-      k_rows[i] = k + offset + j % page * k_stride;
-      v_rows[i] = v + offset + j % page * v_stride;
+  int i = static_cast<int>(std::clamp<std::int64_t>(begin - at, 0, count));
+  std::fill_n(k_rows, i, kZeros);
+  std::fill_n(v_rows, i, kZeros);
+  while (i < count) {  // one page, or all
+    std::int64_t offset = 0, slot = at + i;
+    int stop = count;
+    if (table != nullptr) {
+      offset = table[slot / page] * page_stride;
+      slot %= page;
+      stop = static_cast<int>(std::min<std::int64_t>(count, i + page - slot));
+    }
+    const char* k_row = k + offset + slot * k_stride;
+    const char* v_row = v + offset + slot * v_stride;
+    for (; i < stop; ++i, k_row += k_stride, v_row += v_stride) {
+      k_rows[i] = k_row;
+      v_rows[i] = v_row;
     }
   }
   return count;

@@ -93,7 +93,9 @@ struct F16 {
     return n >= 16 ? 0xffff : static_cast<__mmask16>((1U << n) - 1U);
   }
   /// The first n (at most 16) items, the rest +0; 16-bit ones widened as unsigned integers into `load_words16`.
-  static ISOTONE_INLINE F16 load_some(const float* p, std::int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
+  static ISOTONE_INLINE F16 load_some(const float* p, std::int64_t n) {
+    return n >= 16 ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first(n), p);
+  }
   static ISOTONE_INLINE I16 load_words16(const std::uint16_t* p, std::int64_t n) {
     return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first(n), p));
   }
@@ -140,6 +142,9 @@ ISOTONE_INLINE F16 exp_small(F16 x) {
   r = fma(n, F16(1.904654212e-09F), r);
   const F16 p = F16(1.0F) + fma(r * r, fmath::polynomial(r, c), r);
   return _mm512_scalef_ps(p.v, n.v);
+}
+ISOTONE_INLINE F16 divide(F16 a, F16 b) {
+  return a / b;
 }
 ISOTONE_INLINE void transpose16(F16* x) {
   __m512i r[16], t[16];
@@ -285,6 +290,9 @@ struct F8 {
     return fold4(_mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)), true);
   }
 };
+ISOTONE_INLINE F8 divide(F8 a, F8 b) {
+  return a / b;
+}
 ISOTONE_INLINE F8 exp_small(F8 x) {
   return fmath::exp_v(x);
 }
@@ -336,6 +344,9 @@ struct FS : fmath::F1 {
   static ISOTONE_INLINE float fold_add(const FS* c) { return fold(c, false); }
   static ISOTONE_INLINE float fold_max(const FS* c) { return fold(c, true); }
 };
+ISOTONE_INLINE FS divide(FS a, FS b) {
+  return a / b;
+}
 ISOTONE_INLINE FS exp_small(FS x) {
   return fmath::exp_v(x);
 }

@@ -14,6 +14,7 @@ constexpr int kL = Vec::kLanes;
 constexpr int kR = Vec::kRows;
 constexpr int kBlockVecs = kBlock / kL;
 constexpr int kChainVecs = 16 / kL;
+constexpr int kMaxWords = 128;  // pairs in the widest head
 
 /// How one dtype is packed and multiplied. T::kPairs: words of two bf16; T::kSwap: bf16 widened, odd before even.
 template <DType D, bool kNative>
@@ -240,8 +241,8 @@ ISOTONE_INLINE int next_rows(int left) {
 }
 
 // ---- forward ----
-/// One row: scores to weights over columns [c.from, c.to), the row's maximum and sum.
-template <class K>
+/// One row: scores to weights over columns [c.from, c.to), the row's maximum and sum. kWhole: all columns are seen.
+template <class K, bool kWhole>
 ISOTONE_INLINE void softmax_row(const float* s, float scale, Slots seen, const Cover& c, float* p, float* m, float* l) {
   const float low = -__builtin_inff();
   Vec x[kBlockVecs], top[kChainVecs], sum[kChainVecs];
@@ -250,19 +251,20 @@ ISOTONE_INLINE void softmax_row(const float* s, float scale, Slots seen, const C
     top[i] = Vec(low);
     sum[i] = Vec(0.0F);
   }
-  const bool whole = seen.lo <= c.from && seen.hi >= c.to;
-  const int first = c.from / kL, last = c.to / kL;
+  const int first = kWhole ? 0 : c.from / kL, last = kWhole ? kBlockVecs : c.to / kL;
+#pragma GCC unroll 8
   for (int i = first; i < last; ++i) {
     x[i] = Vec::load(s + i * kL) * Vec(scale);
-    if (!whole) {
+    if (!kWhole) {
       x[i] = select(Vec::in_range(i * kL, seen.lo, seen.hi), x[i], Vec(low));
     }
     top[i % kChainVecs] = larger(x[i], top[i % kChainVecs]);
   }
   const float maximum = Vec::fold_max(top);
+#pragma GCC unroll 8
   for (int i = first; i < last; ++i) {
     Vec e = exp_small(x[i] - Vec(maximum));
-    if (!whole) {
+    if (!kWhole) {
       e = select(Vec::in_range(i * kL, seen.lo, seen.hi), e, Vec(0.0F));
     }
     sum[i % kChainVecs] = sum[i % kChainVecs] + e;
@@ -281,7 +283,12 @@ void forward(const ForwardBlock& b) {
     const Cover c = cover<K>(b.seen + r, n);
     multiply<K>(n, b.q + r * words, words, b.kt, kBlock, s[0], kBlock, 0, words, c.from, c.to);
     for (int i = 0; i < n; ++i) {
-      softmax_row<K>(s[i], b.scale, b.seen[r + i], c, p[i], b.m + r + i, b.l + r + i);
+      const Slots seen = b.seen[r + i];
+      if (seen.lo == 0 && seen.hi == kBlock) {
+        softmax_row<K, true>(s[i], b.scale, seen, c, p[i], b.m + r + i, b.l + r + i);
+      } else {
+        softmax_row<K, false>(s[i], b.scale, seen, c, p[i], b.m + r + i, b.l + r + i);
+      }
     }
     multiply<K>(n, p[0], kBlock, b.v, b.v_stride, b.o + std::int64_t{r} * b.width, b.width, c.begin, c.end, 0, b.width);
     r += n;
@@ -406,7 +413,12 @@ template <class K>
 void store(const float* o, const float* l, std::int64_t d, void* out) {
   for (std::int64_t c = 0; c < d; c += kL) {
     const Vec x = o == nullptr ? Vec(0.0F) : Vec::load(o + c);
-    K::store_values(out, c, d, l == nullptr ? x : x / Vec(*l));
+    const Vec y = l == nullptr ? x : divide(x, Vec(*l));
+    if (d - c >= kL) {
+      K::store_values(out, c, c + kL, y);
+    } else {
+      K::store_values(out, c, d, y);
+    }
   }
 }
 
@@ -417,80 +429,96 @@ void log_sum(int rows, const float* m, const float* l, float* out) {
 }
 
 // ---- packing ----
-template <class K>
-void pack_left(const void* const* rows, int count, std::int64_t d, float* out) {
+// Each has a form for widths of whole vectors (kWide), whose loads need no masks.
+template <class K, bool kWide>
+ISOTONE_INLINE Vec load_row(const void* row, std::int64_t w, std::int64_t d) {
+  return K::load_words(row, w, kWide ? w * K::kPerWord + kL * K::kPerWord : d);
+}
+
+template <class K, bool kWide>
+ISOTONE_INLINE void pack_left_as(const void* const* rows, int count, std::int64_t d, float* out) {
   const std::int64_t words = K::words(d);
   for (int r = 0; r < count; ++r) {
     for (std::int64_t w = 0; w < words; w += kL) {
-      K::load_words(rows[r], w, d).store_some(out + r * words + w, words - w);
+      const Vec x = load_row<K, kWide>(rows[r], w, d);
+      kWide ? x.store(out + r * words + w) : x.store_some(out + r * words + w, words - w);
     }
   }
 }
+template <class K>
+void pack_left(const void* const* rows, int count, std::int64_t d, float* out) {
+  d % 32 == 0 ? pack_left_as<K, true>(rows, count, d, out) : pack_left_as<K, false>(rows, count, d, out);
+}
 
+/// Sixteen rows by sixteen words of a transposed operand; rows from `count` on are absent.
+template <class K, bool kWide>
+ISOTONE_INLINE void turn(const void* const* rows, int count, std::int64_t w, std::int64_t d, std::int64_t n,
+                         float* out) {
+  alignas(64) Vec x[16 * kChainVecs];
+#pragma GCC unroll 16
+  for (int r = 0; r < 16; ++r) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kChainVecs; ++i) {
+      x[r * kChainVecs + i] = kWide || r < count ? load_row<K, kWide>(rows[r], w + i * kL, d) : Vec(0.0F);
+    }
+  }
+#if defined(ISOTONE_ATTENTION_AVX512)
+  transpose16(x);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    if (kWide || i < n) {
+      x[i].store(out + i * kBlock);
+    }
+  }
+#else
+  float plain[16][16];
+  for (int i = 0; i < 16 * kChainVecs; ++i) {
+    x[i].store(&plain[0][0] + i * kL);
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (int r = 0; r < 16; ++r) {
+      out[i * kBlock + r] = plain[r][i];
+    }
+  }
+#endif
+}
 template <class K>
 void pack_transposed(const void* const* rows, int count, std::int64_t d, float* out) {
-  const std::int64_t words = K::words(d);
 #if defined(ISOTONE_ATTENTION_AVX512)
   if constexpr (K::kSwap) {  // turned as pairs, then widened: half the shuffles
     using Pair = Kind<DType::bf16, true>;
-    for (int j = 0; j < kBlock; j += 16) {
-      for (std::int64_t w = 0; w < words / 2; w += 16) {
-        const std::int64_t n = words / 2 - w < 16 ? words / 2 - w : 16;
-        Vec x[16];
-        for (int r = 0; r < 16; ++r) {
-          x[r] = j + r < count ? Pair::load_words(rows[j + r], w, d) : Vec(0.0F);
-        }
-        transpose16(x);
-        for (std::int64_t i = 0; i < n; ++i) {
-          float* to = out + 2 * (w + i) * kBlock + j;
-          Vec::from_bits(shl<16>(bits(x[i]))).store(to);
-          Vec::from_bits(bits(x[i]) & Vec::I(-65536)).store(to + kBlock);
-        }
-      }
+    const std::int64_t pairs = Pair::words(d);
+    alignas(64) float turned[kMaxWords * kBlock];
+    pack_transposed<Pair>(rows, count, d, turned);
+    for (std::int64_t i = 0; i < pairs * kBlock; i += kL) {
+      const Vec x = Vec::load(turned + i);
+      float* to = out + i / kBlock * 2 * kBlock + i % kBlock;
+      Vec::from_bits(shl<16>(bits(x))).store(to);
+      Vec::from_bits(bits(x) & Vec::I(-65536)).store(to + kBlock);
     }
     return;
   }
 #endif
+  const std::int64_t words = K::words(d);
   for (int j = 0; j < kBlock; j += 16) {
     for (std::int64_t w = 0; w < words; w += 16) {
       const std::int64_t n = words - w < 16 ? words - w : 16;
-      if (j >= count) {
-        for (std::int64_t i = 0; i < n; ++i) {
-          std::memset(out + (w + i) * kBlock + j, 0, 64);
-        }
-        continue;
+      float* to = out + w * kBlock + j;
+      if (d % 32 == 0 && j + 16 <= count) {
+        turn<K, true>(rows + j, 16, w, d, 16, to);
+      } else {
+        turn<K, false>(rows + j, count - j, w, d, n, to);
       }
-      alignas(64) Vec x[16 * 16 / kL];
-      for (int r = 0; r < 16; ++r) {
-        for (int i = 0; i < kChainVecs; ++i) {
-          x[r * kChainVecs + i] = j + r < count ? K::load_words(rows[j + r], w + i * kL, d) : Vec(0.0F);
-        }
-      }
-#if defined(ISOTONE_ATTENTION_AVX512)
-      transpose16(x);
-      for (std::int64_t i = 0; i < n; ++i) {
-        x[i].store(out + (w + i) * kBlock + j);
-      }
-#else
-      float plain[16][16];
-      for (int i = 0; i < 16 * kChainVecs; ++i) {
-        x[i].store(&plain[0][0] + i * kL);
-      }
-      for (std::int64_t i = 0; i < n; ++i) {
-        for (int r = 0; r < 16; ++r) {
-          out[(w + i) * kBlock + j + r] = plain[r][i];
-        }
-      }
-#endif
     }
   }
 }
 
-template <class K>
-void pack_rows(const void* const* rows, int count, std::int64_t d, std::int64_t width, float* out) {
+template <class K, bool kWide>
+ISOTONE_INLINE void pack_rows_as(const void* const* rows, int count, std::int64_t d, std::int64_t width, float* out) {
   using I = typename Vec::I;
-  const auto half = [&](int r, std::int64_t c) {
-    return r < count ? Vec::load_words16(static_cast<const std::uint16_t*>(rows[r]) + c, d - c < 0 ? 0 : d - c) : I(0);
+  const auto half = [&](int r, std::int64_t c) __attribute__((always_inline)) {
+    const std::int64_t n = kWide ? kL : d - c < 0 ? 0 : d - c;
+    return r < count ? Vec::load_words16(static_cast<const std::uint16_t*>(rows[r]) + c, n) : I(0);
   };
   for (int w = 0; w < K::kBlockWords; ++w) {
     for (std::int64_t c = 0; c < width; c += kL) {
@@ -498,11 +526,15 @@ void pack_rows(const void* const* rows, int count, std::int64_t d, std::int64_t 
       if constexpr (K::kPairs) {
         x = Vec::from_bits(half(2 * w, c) | shl<16>(half(2 * w + 1, c)));
       } else if (w < count) {
-        x = K::load_values(rows[w], c, d);
+        x = K::load_values(rows[w], c, kWide ? c + kL : d);
       }
       x.store(out + w * width + c);
     }
   }
+}
+template <class K>
+void pack_rows(const void* const* rows, int count, std::int64_t d, std::int64_t width, float* out) {
+  d == width ? pack_rows_as<K, true>(rows, count, d, width, out) : pack_rows_as<K, false>(rows, count, d, width, out);
 }
 
 template <class K>
