@@ -1,5 +1,6 @@
-// Gathering is memory traffic, so plain loops do; the gradient walks the positions of each id down the axis tree and
-// skips parts without any, which changes no bit because absent terms are +0.
+// Gathering is memory traffic, so plain loops do (the file is named for its -O3, not for an instruction set); the
+// gradient walks the positions of each id down the axis tree and skips parts without any, which changes no bit because
+// absent terms are +0.
 #include "backends/cpu/kernels/embedding.h"
 
 #include <algorithm>
