@@ -124,6 +124,32 @@ TEST(Attention, LargeAndSpecialValues) {
   }
 }
 
+TEST(Attention, WhatIsMaskedDoesNotShow) {
+  for (const DType t : {DType::f32, DType::bf16, DType::f16}) {
+    for (const int window : {0, 30}) {
+      Problem p{.t = 150, .heads = 2, .kv = 1, .d = 32, .dtype = t, .window = window};
+      p.given = inputs(p);
+      Problem poisoned = p;
+      for (std::size_t i = 101 * 32; i < 102 * 32; ++i) {
+        poisoned.given->k[i] = std::numeric_limits<float>::quiet_NaN();
+        poisoned.given->v[i] =
+            i % 2 == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+      }
+      const Result reference = forward(poisoned, true);
+      for (const Isa isa : supported_isas()) {
+        const WithIsa with(isa);
+        const Result clean = forward(p, false), dirty = forward(poisoned, false);
+        EXPECT_EQ(reference.o, dirty.o) << isa_name(isa) << " " << p.text();
+        EXPECT_EQ(slice(clean.o, 0, 101 * 64), slice(dirty.o, 0, 101 * 64)) << isa_name(isa) << " " << p.text();
+        EXPECT_NE(slice(clean.o, 101 * 64, 64), slice(dirty.o, 101 * 64, 64));
+        if (window > 0) {
+          EXPECT_EQ(slice(clean.o, 131 * 64, 19 * 64), slice(dirty.o, 131 * 64, 19 * 64)) << isa_name(isa);
+        }
+      }
+    }
+  }
+}
+
 TEST(Attention, Errors) {
   AttentionForward a;
   a.shape.t = 4;
