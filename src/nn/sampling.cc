@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "base/tree.h"
+#include "nn/sampling_simd.h"
 
 namespace isotone::nn {
 namespace {
@@ -90,25 +91,44 @@ void adjust(std::span<float> logits, const SamplingParams& p, std::span<const st
   }
 }
 
-std::int32_t most_likely(std::span<const float> logits) {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < logits.size(); ++i) {
-    if (logits[i] > logits[best]) {
-      best = i;
-    }
+/// The largest logit; NaNs are passed over.
+float largest(std::span<const float> logits) {
+  F8 best(-std::numeric_limits<float>::infinity());
+  std::size_t i = 0;
+  for (; i + F8::kLanes <= logits.size(); i += F8::kLanes) {
+    const F8 x = F8::load(logits.data() + i);
+    best = select(best < x, x, best);
   }
-  return static_cast<std::int32_t>(best);
+  float lane[F8::kLanes];
+  best.store(lane);
+  float max = lane[0];
+  for (const float x : lane) {
+    max = x > max ? x : max;
+  }
+  for (; i < logits.size(); ++i) {
+    max = logits[i] > max ? logits[i] : max;
+  }
+  return max;
+}
+
+std::int32_t most_likely(std::span<const float> logits) {
+  const float max = largest(logits);
+  return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), max) - logits.begin());
 }
 
 /// Sum of exp(x - max) over a leaf: sixteen chains, folded by halves (docs/numerics.md, section 2).
 float leaf_exp_sum(const float* x, std::int64_t n, float max) {
-  float chain[kChains] = {};
+  static_assert(kChains == 2 * F8::kLanes);
+  F8 low(0.0F);
+  F8 high(0.0F);
   std::int64_t i = 0;
   for (; i + kChains <= n; i += kChains) {
-    for (int c = 0; c < kChains; ++c) {
-      chain[c] += fmath::exp_v(fmath::F1(x[i + c] - max)).v;
-    }
+    low = low + fmath::exp_v(F8::load(x + i) - F8(max));
+    high = high + fmath::exp_v(F8::load(x + i + F8::kLanes) - F8(max));
   }
+  float chain[kChains];
+  low.store(chain);
+  high.store(chain + F8::kLanes);
   for (int c = 0; i + c < n; ++c) {
     chain[c] += fmath::exp(x[i + c] - max);
   }
@@ -120,17 +140,30 @@ float leaf_exp_sum(const float* x, std::int64_t n, float max) {
   return chain[0] + 0.0F;
 }
 
+void exp_in_place(std::vector<float>& x) {
+  std::size_t i = 0;
+  for (; i + F8::kLanes <= x.size(); i += F8::kLanes) {
+    fmath::exp_v(F8::load(x.data() + i)).store(x.data() + i);
+  }
+  for (; i < x.size(); ++i) {
+    x[i] = fmath::exp(x[i]);
+  }
+}
+
 /// Draws from the candidates by the filters of `p`; returns the chosen one and its log-probability among those kept.
 std::pair<std::int32_t, float> draw(std::span<const float> logits, const SamplingParams& p, std::int64_t position) {
   // Measured from the largest, so that a small temperature cannot overflow.
-  const float max = *std::max_element(logits.begin(), logits.end());
+  const float max = largest(logits);
   const auto scaled = [&](float x) { return (x - max) / p.temperature; };
   std::vector<Candidate> all(logits.size());
+  std::vector<float> weights(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) {
     all[i] = {scaled(logits[i]), static_cast<std::int32_t>(i)};
+    weights[i] = all[i].logit;
   }
+  exp_in_place(weights);
   LazySorted sorted(all);
-  const auto weight = [](const Candidate& c) { return static_cast<double>(fmath::exp(c.logit)); };
+  const auto weight = [&](const Candidate& c) { return static_cast<double>(weights[c.token]); };
   std::size_t limit = sorted.size();
   double total = 0.0;
   if (p.top_k > 0 && static_cast<std::size_t>(p.top_k) < limit) {
@@ -139,8 +172,8 @@ std::pair<std::int32_t, float> draw(std::span<const float> logits, const Samplin
       total += weight(sorted[i]);
     }
   } else {
-    for (const float x : logits) {
-      total += weight({scaled(x), 0});
+    for (const float w : weights) {
+      total += static_cast<double>(w);
     }
   }
   // top-p and min-p keep a beginning of the sorted list. min-p compares with the largest probability: weight 1.
@@ -226,10 +259,7 @@ void validate(const SamplingParams& p, std::int64_t vocab) {
 LogNormaliser log_normaliser(std::span<const float> logits) {
   require(!logits.empty(), "log_normaliser: there are no logits");
   const FlushSubnormals flush;
-  float max = -std::numeric_limits<float>::infinity();
-  for (const float x : logits) {
-    max = x > max ? x : max;
-  }
+  const float max = largest(logits);
   const float sum = axis_tree(
       0, static_cast<std::int64_t>(logits.size()),
       [&](std::int64_t begin, std::int64_t n) { return leaf_exp_sum(logits.data() + begin, n, max); },
@@ -248,11 +278,11 @@ Sample sample(std::span<const float> logits, const SamplingParams& p, std::span<
     adjust(adjusted, p, prompt, answer);
     used = adjusted;
   }
-  bool finite = true;
+  int bad = 0;
   for (const float x : used) {
-    finite &= x < std::numeric_limits<float>::infinity();  // false for NaN and +inf, true for a masked -inf
+    bad |= x < std::numeric_limits<float>::infinity() ? 0 : 1;  // NaN and +inf; a masked -inf is fine
   }
-  require(finite,
+  require(bad == 0,
           "the model gave a logit that is NaN or infinite at position {}; no token can be chosen (a damaged "
           "weight file, or an overflow in the compute dtype: try --dtype f32)",
           position);
