@@ -1,7 +1,8 @@
 # Kernels are compiled once per instruction set; which one runs is chosen at run time (isa.h).
 set(kernels ${CMAKE_CURRENT_SOURCE_DIR}/src/backends/cpu/kernels)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set(avx512 "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-O3;-Wno-maybe-uninitialized;-Wno-uninitialized")  # g++ 12 warns inside its own headers)
+  # g++ 12 warns of uninitialised values inside its own avx512 headers.
+  set(avx512 "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-O3;-Wno-maybe-uninitialized;-Wno-uninitialized")
   file(GLOB avx512_files ${kernels}/*_avx512.cc)
   file(GLOB avx512_bf16_files ${kernels}/*_avx512_bf16.cc)
   set_source_files_properties(${avx512_files} PROPERTIES COMPILE_OPTIONS "${avx512}")

@@ -121,21 +121,26 @@ void multiply(const Product& p) {
   };
   const std::int64_t threads = thread_count();
   if (tile_count >= 4 * threads) {
-    // Many rows: an item is a chunk of tiles whose packed A stays in the second-level cache while all panels pass by.
+    // Many rows: an item is a chunk of tiles, whose packed A stays in the second-level cache while a group of panels
+    // passes by. Groups are long, so that packing a chunk again for each is little; the chunks of a group follow one
+    // another, so that its panels come from memory once.
+    const std::int64_t groups = std::max<std::int64_t>(1, panels / 32);
     const std::int64_t fitting = std::max<std::int64_t>(4, (3 << 18) / (row_bytes * p.max_rows));
-    const std::int64_t chunk = std::min(fitting, (tile_count + 4 * threads - 1) / (4 * threads));
+    const std::int64_t wanted = std::max<std::int64_t>(threads, 4 * threads / groups);
+    const std::int64_t chunk = std::min(fitting, (tile_count + wanted - 1) / wanted);
     const std::int64_t chunks = (tile_count + chunk - 1) / chunk;
-    parallel_for(chunks, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    parallel_for(groups * chunks, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t first = item * chunk;
+        const std::int64_t first = item % chunks * chunk;
         const std::int64_t last = std::min(first + chunk, tile_count);
         const std::int64_t row0 = tile_begin(first);
         char* packed = thread_scratch(2, (tile_begin(last) - row0) * row_bytes);
         for (std::int64_t tile = first; tile < last; ++tile) {
-          p.pack_a(tile_begin(tile), tile_begin(tile + 1) - tile_begin(tile),
-                   packed + (tile_begin(tile) - row0) * row_bytes);
+          const std::int64_t row = tile_begin(tile);
+          p.pack_a(row, tile_begin(tile + 1) - row, packed + (row - row0) * row_bytes);
         }
-        for (std::int64_t panel = 0; panel < panels; ++panel) {
+        const std::int64_t group = item / chunks;
+        for (std::int64_t panel = group * panels / groups; panel < (group + 1) * panels / groups; ++panel) {
           for (std::int64_t tile = first; tile < last; ++tile) {
             run(packed + (tile_begin(tile) - row0) * row_bytes, tile, panel);
           }
