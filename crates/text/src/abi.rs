@@ -1,6 +1,8 @@
 //! The shapes that cross the C ABI: borrowed slices in, owned buffers out, and the guard that turns every error and
 //! panic into a status and a message. `src/text/rust_abi.h` is the other side of this file.
+use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Once;
 
 pub type Fallible<T> = Result<T, String>;
 
@@ -87,19 +89,39 @@ pub unsafe extern "C" fn isotone_text_free_ids(b: Ids) {
 /// # Safety
 /// `out` and `error` must be valid for one write.
 pub unsafe fn guarded<T>(out: *mut T, error: *mut Bytes, body: impl FnOnce() -> Fallible<T>) -> i32 {
-    let reason = match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(value)) => {
+    let reason = match caught(body) {
+        Ok(value) => {
             out.write(value);
             return 0;
         }
-        Ok(Err(reason)) => reason,
-        Err(panic) => format!("the text library gave up: {}", panic_text(&*panic)),
+        Err(reason) => reason,
     };
     error.write(Bytes::new(reason.into_bytes()));
     1
 }
 
-pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+thread_local! {
+    static CATCHING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `body` with its panics turned into errors. They are not printed as well: the caller reports them.
+pub fn caught<T>(body: impl FnOnce() -> Fallible<T>) -> Fallible<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !CATCHING.with(Cell::get) {
+                before(info);
+            }
+        }));
+    });
+    let outer = CATCHING.with(|c| c.replace(true));
+    let result = catch_unwind(AssertUnwindSafe(body));
+    CATCHING.with(|c| c.set(outer));
+    result.unwrap_or_else(|panic| Err(format!("the text library gave up: {}", panic_text(&*panic))))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     if let Some(s) = panic.downcast_ref::<&str>() {
         (*s).to_string()
     } else if let Some(s) = panic.downcast_ref::<String>() {

@@ -1,6 +1,6 @@
 //! Chat templates: Jinja in the dialect of the transformers library's apply_chat_template. Templates are hostile input:
 //! steps, depth and output are limited, and they run on a stack of their own that is deep enough for those limits.
-use crate::abi::{panic_text, Fallible};
+use crate::abi::{caught, Fallible};
 use crate::hide::Hider;
 use crate::python::{self, Dumps, MAX_OUTPUT};
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
@@ -69,9 +69,9 @@ fn on_deep_stack<T: Send>(body: impl FnOnce() -> Fallible<T> + Send) -> Fallible
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .stack_size(STACK)
-            .spawn_scoped(scope, body)
+            .spawn_scoped(scope, || caught(body))
             .map_err(|e| format!("no thread to render the chat template on: {e}"))?;
-        thread.join().unwrap_or_else(|p| Err(format!("the chat template broke the renderer: {}", panic_text(&*p))))
+        thread.join().unwrap_or_else(|_| Err("the chat template broke the renderer".into()))
     })
 }
 
@@ -251,6 +251,9 @@ impl Template {
         let Json::Array(list) = &mut messages else {
             return Err("the messages must be a JSON list of objects".into());
         };
+        if list.is_empty() {
+            return Err("the conversation is empty; give at least one message".into());
+        }
         for (i, message) in list.iter_mut().enumerate() {
             match message {
                 Json::Object(map) => alias_reasoning(map),
