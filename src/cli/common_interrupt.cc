@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <ctime>
 
 namespace isotone::cli {
@@ -26,6 +27,9 @@ Interrupts::Interrupts() {
     while (!stop.stop_requested()) {
       if (sigtimedwait(&waited, nullptr, &pause) == SIGINT) {
         const std::lock_guard lock(mutex_);
+        if (!answering_) {
+          std::_Exit(130);  // nothing to stop yet: a model is being loaded, and nothing is written
+        }
         source_.request_stop();
       }
     }
@@ -41,6 +45,7 @@ Interrupts::~Interrupts() {
 
 std::stop_token Interrupts::next() {
   const std::lock_guard lock(mutex_);
+  answering_ = true;
   source_ = std::stop_source();
   return source_.get_token();
 }

@@ -7,8 +7,8 @@
 
 namespace isotone::cli {
 
-/// While it lives, SIGINT asks for a stop of the current answer. Make it before any other thread starts: threads
-/// inherit the mask that keeps the signal for this one.
+/// While it lives, SIGINT asks for a stop of the current answer; before the first answer it ends the program. Make it
+/// before any other thread starts: threads inherit the mask that keeps the signal for this one.
 class Interrupts {
  public:
   Interrupts();
@@ -23,6 +23,7 @@ class Interrupts {
 
  private:
   mutable std::mutex mutex_;
+  bool answering_ = false;
   std::stop_source source_;
   std::jthread thread_;
 };
