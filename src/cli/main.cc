@@ -4,7 +4,26 @@
 #include <cstdio>
 #include <exception>
 
+#include "backends/cpu/device.h"
+#include "base/error.h"
 #include "cli/commands.h"
+#include "device/interpreter.h"
+#include "tensor/tensor.h"
+
+namespace {
+
+/// The one place that knows devices by name.
+void use_device(const std::string& name) {
+  if (name == "cpu") {
+    isotone::set_default_device(isotone::cpu::make_cpu_device());
+  } else if (name == "interpreter") {
+    isotone::set_default_device(isotone::device::make_interpreter());
+  } else {
+    isotone::fail("device '{}' is not known; there are cpu and interpreter (slow: the definition of every bit)", name);
+  }
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Isotone trains, runs and serves language models; the same model gives the same bits every time.",
@@ -14,6 +33,9 @@ int main(int argc, char** argv) {
       "MODEL is a folder in the Hugging Face layout (config.json, *.safetensors, tokenizer.json) or a .gguf file.\n"
       "isotone COMMAND --help explains a command and shows examples.");
   app.require_subcommand(1);
+  std::string device = "cpu";
+  app.add_option("--device", device, "Where to run: cpu, or interpreter (scalar references, for checking)");
+  app.parse_complete_callback([&device] { use_device(device); });
   int exit_code = 0;
   for (const isotone::cli::Command& command : isotone::cli::kCommands) {
     command.add(app, exit_code);

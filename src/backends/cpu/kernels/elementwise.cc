@@ -25,32 +25,32 @@ void require_plain(DType t, const char* kernel) {
 
 }  // namespace
 
-void unary(UnaryOp op, DType t, void* y, Operand x, std::span<const std::int64_t> shape) {
+void unary(UnaryOp op, DType t, void* y, StridedInput x, std::span<const std::int64_t> shape) {
   const auto f = elementwise_table().unary[static_cast<int>(op)][type_index(t, "unary")];
   walk(make_walk<1>(shape, {x}, {unit_bytes(t)}, unit_bytes(t)), y,
        [f](void* out, const auto& in, std::int64_t n) { f(out, in[0], n); });
 }
 
-void binary(BinaryOp op, DType t, void* y, Operand a, Operand b, std::span<const std::int64_t> shape) {
+void binary(BinaryOp op, DType t, void* y, StridedInput a, StridedInput b, std::span<const std::int64_t> shape) {
   const auto f = elementwise_table().binary[static_cast<int>(op)][type_index(t, "binary")];
   walk(make_walk<2>(shape, {a, b}, {unit_bytes(t), unit_bytes(t)}, unit_bytes(t)), y,
        [f](void* out, const auto& in, std::int64_t n) { f(out, in[0], in[1], n); });
 }
 
-void clamp(DType t, void* y, Operand x, float low, float high, std::span<const std::int64_t> shape) {
+void clamp(DType t, void* y, StridedInput x, float low, float high, std::span<const std::int64_t> shape) {
   const auto f = elementwise_table().clamp[type_index(t, "clamp")];
   walk(make_walk<1>(shape, {x}, {unit_bytes(t)}, unit_bytes(t)), y,
        [=](void* out, const auto& in, std::int64_t n) { f(out, in[0], low, high, n); });
 }
 
-void compare(CompareOp op, DType t, std::uint8_t* y, Operand a, Operand b, std::span<const std::int64_t> shape) {
+void compare(CompareOp op, DType t, std::uint8_t* y, StridedInput a, StridedInput b, std::span<const std::int64_t> shape) {
   require_plain(t, "compare");
   const auto f = plain_compare(op, t);
   walk(make_walk<2>(shape, {a, b}, {unit_bytes(t), unit_bytes(t)}, 1), y,
        [f](void* out, const auto& in, std::int64_t n) { f(static_cast<std::uint8_t*>(out), in[0], in[1], n); });
 }
 
-void logical(LogicalOp op, std::uint8_t* y, Operand a, Operand b, std::span<const std::int64_t> shape) {
+void logical(LogicalOp op, std::uint8_t* y, StridedInput a, StridedInput b, std::span<const std::int64_t> shape) {
   log_kernel("logical");
   walk(make_walk<2>(shape, {a, b}, {1, 1}, 1), y, [op](void* out, const auto& in, std::int64_t n) {
     plain_logical(op, static_cast<std::uint8_t*>(out), static_cast<const std::uint8_t*>(in[0]),
@@ -58,14 +58,14 @@ void logical(LogicalOp op, std::uint8_t* y, Operand a, Operand b, std::span<cons
   });
 }
 
-void logical_not(std::uint8_t* y, Operand x, std::span<const std::int64_t> shape) {
+void logical_not(std::uint8_t* y, StridedInput x, std::span<const std::int64_t> shape) {
   log_kernel("logical_not");
   walk(make_walk<1>(shape, {x}, {1}, 1), y, [](void* out, const auto& in, std::int64_t n) {
     plain_logical_not(static_cast<std::uint8_t*>(out), static_cast<const std::uint8_t*>(in[0]), n);
   });
 }
 
-void where(DType t, void* y, Operand condition, Operand a, Operand b, std::span<const std::int64_t> shape) {
+void where(DType t, void* y, StridedInput condition, StridedInput a, StridedInput b, std::span<const std::int64_t> shape) {
   require_plain(t, "where");
   const std::size_t bytes = unit_bytes(t);
   walk(make_walk<3>(shape, {condition, a, b}, {1, bytes, bytes}, bytes), y,
@@ -74,7 +74,7 @@ void where(DType t, void* y, Operand condition, Operand a, Operand b, std::span<
        });
 }
 
-void cast(DType to, void* y, DType from, Operand x, std::span<const std::int64_t> shape) {
+void cast(DType to, void* y, DType from, StridedInput x, std::span<const std::int64_t> shape) {
   require(!is_quantised(to) && !is_quantised(from), "cast from {} to {}: quantised types have kernels of their own",
           dtype_name(from), dtype_name(to));
   log_kernel("cast");
@@ -88,7 +88,7 @@ void cast(DType to, void* y, DType from, Operand x, std::span<const std::int64_t
        [f](void* out, const auto& in, std::int64_t n) { f(out, in[0], n); });
 }
 
-void copy(DType t, void* y, Operand x, std::span<const std::int64_t> shape) {
+void copy(DType t, void* y, StridedInput x, std::span<const std::int64_t> shape) {
   require_plain(t, "copy");
   const std::size_t bytes = unit_bytes(t);
   walk(make_walk<1>(shape, {x}, {bytes}, bytes), y, [bytes](void* out, const auto& in, std::int64_t n) {

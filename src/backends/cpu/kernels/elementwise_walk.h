@@ -29,7 +29,7 @@ struct Walk {
 };
 
 template <std::size_t kInputs>
-Walk<kInputs> make_walk(std::span<const std::int64_t> shape, const std::array<Operand, kInputs>& inputs,
+Walk<kInputs> make_walk(std::span<const std::int64_t> shape, const std::array<StridedInput, kInputs>& inputs,
                         const std::array<std::size_t, kInputs>& bytes, std::size_t out_bytes) {
   require(shape.size() <= kMaxDims, "elementwise kernels take up to {} dimensions, got {}", kMaxDims, shape.size());
   Walk<kInputs> w{};

@@ -1,0 +1,71 @@
+// Llama (Touvron et al., 2023) and its kin: SmolLM2, and others that differ in sizes only.
+// Shapes: G grains, T tokens, E embed, H heads, K kv heads, D head width, M mlp, V vocab.
+#include "base/error.h"
+#include "base/fmath.h"
+#include "models/model.h"
+
+namespace isotone::models {
+
+namespace {
+
+std::string layer_name(int layer, std::string_view part) { return "model.layers." + std::to_string(layer) + "." + std::string(part) + ".weight"; }
+
+std::vector<nn::ParameterSpec> llama_parameters(const ModelConfig& c) {
+  require(c.rope_scaling.empty(), "llama: scaled rotary positions ({}) are not offered", c.rope_scaling);
+  require(!c.attention_bias && !c.mlp_bias, "llama: biases are not offered");
+  const std::int64_t e = c.hidden_size, d = c.head_dim;
+  std::vector<nn::ParameterSpec> out;
+  out.push_back({"model.embed_tokens.weight", {c.vocab_size, e}, {"vocab", "embed"}});
+  for (int i = 0; i < c.n_layers; ++i) {
+    const auto name = [i](std::string_view part) { return layer_name(i, part); };
+    out.push_back({name("input_layernorm"), {e}, {"embed"}, 0.0, false});
+    out.push_back({name("self_attn.q_proj"), {c.n_heads * d, e}, {"heads", "embed"}});
+    out.push_back({name("self_attn.k_proj"), {c.n_kv_heads * d, e}, {"kv_heads", "embed"}});
+    out.push_back({name("self_attn.v_proj"), {c.n_kv_heads * d, e}, {"kv_heads", "embed"}});
+    out.push_back({name("self_attn.o_proj"), {e, c.n_heads * d}, {"embed", "heads"}});
+    out.push_back({name("post_attention_layernorm"), {e}, {"embed"}, 0.0, false});
+    out.push_back({name("mlp.gate_proj"), {c.intermediate_size, e}, {"mlp", "embed"}});
+    out.push_back({name("mlp.up_proj"), {c.intermediate_size, e}, {"mlp", "embed"}});
+    out.push_back({name("mlp.down_proj"), {e, c.intermediate_size}, {"embed", "mlp"}});
+  }
+  out.push_back({"model.norm.weight", {e}, {"embed"}, 0.0, false});
+  if (!c.tie_embeddings) {
+    out.push_back({"lm_head.weight", {c.vocab_size, e}, {"vocab", "embed"}});
+  }
+  return out;
+}
+
+Tensor llama_hidden(const ModelConfig& c, const nn::Parameters& p, const Tensor& ids, const Tensor& positions, nn::AttentionState& attention,
+                    DType compute) {
+  using namespace ops;  // NOLINT(google-build-using-namespace): the model reads as its formulae
+  const std::int64_t g = ids.dim(0), t = ids.dim(1), d = c.head_dim;
+  const double scale = 1.0 / fmath64::pow(static_cast<double>(d), 0.5);
+  const Value cos = embedding(p.at(kCosTable), positions, DType::f32);
+  const Value sin = embedding(p.at(kSinTable), positions, DType::f32);
+  Value x = embedding(p.at("model.embed_tokens.weight"), ids, compute);  // [G, T, E]
+  for (int i = 0; i < c.n_layers; ++i) {
+    const auto w = [&](std::string_view part) -> const Tensor& { return p.at(layer_name(i, part)); };
+    const Value a = rms_norm(x, w("input_layernorm"), c.rms_norm_eps);
+    const Value q = rope(reshape(linear(a, w("self_attn.q_proj")), {g, t, c.n_heads, d}), cos, sin);
+    const Value k = rope(reshape(linear(a, w("self_attn.k_proj")), {g, t, c.n_kv_heads, d}), cos, sin);
+    const Value v = reshape(linear(a, w("self_attn.v_proj")), {g, t, c.n_kv_heads, d});
+    const Value o = reshape(attention.attend(i, q, k, v, scale), {g, t, c.n_heads * d});
+    x = add(x, linear(o, w("self_attn.o_proj")));
+    const Value b = rms_norm(x, w("post_attention_layernorm"), c.rms_norm_eps);
+    x = add(x, linear(swiglu(linear(b, w("mlp.gate_proj")), linear(b, w("mlp.up_proj"))), w("mlp.down_proj")));
+  }
+  return rms_norm(x, p.at("model.norm.weight"), c.rms_norm_eps);
+}
+
+Tensor llama_logits(const ModelConfig& c, const nn::Parameters& p, const Tensor& hidden) {
+  return ops::linear(hidden, p.at(c.tie_embeddings ? "model.embed_tokens.weight" : "lm_head.weight"), DType::f32);
+}
+
+}  // namespace
+
+const Architecture& llama() {
+  static constexpr Architecture kLlama{"llama", llama_parameters, llama_hidden, llama_logits};
+  return kLlama;
+}
+
+}  // namespace isotone::models

@@ -1,0 +1,36 @@
+// A model of any architecture: its configuration, its parameters, and its forward pass. One file an architecture.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "formats/model_config.h"
+#include "nn/attention_state.h"
+#include "nn/parameters.h"
+
+namespace isotone::models {
+
+/// What an architecture file defines.
+struct Architecture {
+  /// model_type of config.json ("llama").
+  std::string_view name;
+  /// Throws Error for configurations it cannot honour.
+  std::vector<nn::ParameterSpec> (*parameters)(const ModelConfig& config);
+  /// ids i32 [grain, token], positions i32 [grain, token]; hidden states [grain, token, hidden_size] after the last norm, in
+  /// `compute` (parameters are in it too, or quantised).
+  Tensor (*hidden)(const ModelConfig& config, const nn::Parameters& parameters, const Tensor& ids, const Tensor& positions,
+                   nn::AttentionState& attention, DType compute);
+  /// f32 logits [..., vocab] of hidden states.
+  Tensor (*logits)(const ModelConfig& config, const nn::Parameters& parameters, const Tensor& hidden);
+};
+
+/// The architecture of this configuration; throws Error naming those known.
+const Architecture& architecture_of(const ModelConfig& config);
+
+/// Names of the rotary tables among the parameters handed to hidden(): f32 [max_position, head_dim / 2]. They are no
+/// parameters of the checkpoint; add_tables() puts them there.
+inline constexpr const char* kCosTable = "rotary.cos";
+inline constexpr const char* kSinTable = "rotary.sin";
+void add_tables(const ModelConfig& config, nn::Parameters& parameters);
+
+}  // namespace isotone::models

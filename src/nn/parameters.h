@@ -1,0 +1,44 @@
+// Named parameters: what a model needs (specs with logical axes) and what it is given (tensors by name).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace isotone::nn {
+
+/// One parameter of a model. The name is the checkpoint's (Hugging Face's); the axes are logical ("vocab", "embed", "heads",
+/// "kv_heads", "mlp"): a plan maps them to a mesh, the model file does not.
+struct ParameterSpec {
+  std::string name;
+  Shape shape;
+  std::vector<std::string> axes;
+  /// Standard deviation of the normal distribution it starts from; 0: all ones (norm weights).
+  double init_std = 0.02;
+  /// Whether weight decay applies (matrices yes, norm weights no).
+  bool decay = true;
+};
+
+/// Tensors by parameter name, in name order.
+class Parameters {
+ public:
+  void set(const std::string& name, Tensor value) { values_[name] = std::move(value); }
+  /// Throws Error where the model has no such parameter.
+  [[nodiscard]] const Tensor& at(const std::string& name) const;
+  [[nodiscard]] bool contains(const std::string& name) const { return values_.contains(name); }
+  [[nodiscard]] const std::map<std::string, Tensor>& all() const { return values_; }
+  [[nodiscard]] std::map<std::string, Tensor>& all() { return values_; }
+
+ private:
+  std::map<std::string, Tensor> values_;
+};
+
+/// Fresh f32 parameters: a function of the seed and each parameter's name alone.
+Parameters initialise(const std::vector<ParameterSpec>& specs, std::uint64_t seed);
+
+/// Every parameter cast to `dtype` (lazily), for a forward pass in bf16 over f32 masters.
+Parameters cast_all(const Parameters& parameters, DType dtype);
+
+}  // namespace isotone::nn
