@@ -143,6 +143,7 @@ ISOTONE_INLINE LanesInt sar(const LanesInt& a)
     ISOTONE_LANES(LanesInt, static_cast<std::uint32_t>(static_cast<std::int32_t>(a.v[i]) >> N))
 
         struct Lanes {
+  using OneByOne = void;  // not worth widening further
   using I = LanesInt;
   using M = LanesMask;
   static constexpr int kLanes = 16;
