@@ -38,7 +38,8 @@ struct RenderOptions {
 /// A compiled Jinja template in the dialect of transformers: trim_blocks, lstrip_blocks, loop controls,
 /// {% generation %}, raise_exception, strftime_now, tojson without HTML escapes, Python's methods on strings and
 /// mappings, Python's way to print values. Copies share it; rendering is safe from several threads.
-/// A template is hostile input: an endless loop, unbounded recursion or output over 64 MiB throw Error.
+/// A template is hostile input: an endless loop, unbounded recursion or output over 64 MiB throw Error. Not bounded is
+/// the memory of a string that a template doubles in a loop.
 class ChatTemplate {
  public:
   /// Empty: rendering throws Error.
@@ -49,8 +50,8 @@ class ChatTemplate {
   [[nodiscard]] bool empty() const { return impl_ == nullptr; }
   [[nodiscard]] const std::string& source() const;
 
-  /// The rendered text. `messages_json`: a JSON list of objects. Throws Error for broken JSON, and with the template's
-  /// own words where it calls raise_exception.
+  /// The rendered text. `messages_json`: a JSON list of at least one object. Throws Error for broken JSON, and with the
+  /// template's own words where it calls raise_exception.
   [[nodiscard]] std::string render(std::string_view messages_json, const RenderOptions& options = {}) const;
   [[nodiscard]] std::string render(std::span<const ChatMessage> messages, const RenderOptions& options = {}) const;
 

@@ -132,11 +132,10 @@ TEST(ChatTemplate, HostileTemplatesEndInErrors) {
       "{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}",
       "{% for a in range(1000000000) %}x{% endfor %}",
       "{{ 'a' * 1000000000000 }}",
-      "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
-      "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | tojson }}",
+      "{% set ns = namespace(x=[]) %}{% for i in range(5000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
+      "{% set ns = namespace(x=[]) %}{% for i in range(5000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | tojson }}",
       "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | "
       "tojson }}",
-      "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
       "{% include 'x' %}",
       "{% import 'chat' as c %}",
       "{% extends 'chat' %}",
@@ -164,9 +163,15 @@ TEST(ChatTemplate, HostileTemplatesEndInErrors) {
     EXPECT_NE(run(source), "no error") << source.substr(0, 100);
   }
   EXPECT_NE(run("{{ raise_exception('roles must alternate') }}").find("roles must alternate"), std::string::npos);
-  // Nested without being printed: only its destruction is deep.
-  EXPECT_EQ(run("{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}ok"),
-            "no error");
+  // Nested without being printed: only its destruction is deep. The long message buys the most steps.
+  const std::string nest =
+      "{% set ns = namespace(x=[]) %}{% for j in range(J) %}{% for i in range(5000) %}{% set ns.x = [ns.x] %}"
+      "{% endfor %}{% endfor %}ok";
+  const std::string big = R"([{"role":"user","content":")" + std::string(600000, 'x') + R"("}])";
+  const auto with = [&](const char* count) { return std::string(nest).replace(nest.find('J'), 1, count); };
+  EXPECT_EQ(ChatTemplate(with("1")).render(one), "ok");
+  EXPECT_EQ(ChatTemplate(with("100")).render(big), "ok");
+  EXPECT_NE(message_of([&] { (void)ChatTemplate(with("900")).render(big); }).find("too many steps"), std::string::npos);
   EXPECT_NE(message_of([] { (void)ChatTemplate().render("[]"); }).find("no chat template"), std::string::npos);
 }
 

@@ -8,9 +8,11 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind};
 use serde_json::Value as Json;
 use std::io::Write;
 
-/// Steps of the engine for a template and each byte of its input.
-const BASE_FUEL: u64 = 1 << 20;
-const FUEL_PER_BYTE: u64 = 4;
+/// Steps of the engine: for any template, for each byte of its input, and at most. A step may cost as much as the value
+/// it copies, so the allowance is small; ordinary templates take some fifty steps a message.
+const BASE_FUEL: u64 = 100_000;
+const FUEL_PER_BYTE: u64 = 16;
+const MAX_FUEL: u64 = 8_000_000;
 const MAX_SOURCE: usize = 4 << 20;
 const STACK: usize = 512 << 20;
 const RECURSION: usize = 200;
@@ -293,7 +295,7 @@ impl Template {
 
         let bytes = input.messages.len() + input.tools.len() + input.documents.len() + input.variables.len();
         let mut env = self.environment.clone();
-        env.set_fuel(Some(BASE_FUEL + FUEL_PER_BYTE * bytes as u64));
+        env.set_fuel(Some(MAX_FUEL.min(BASE_FUEL + FUEL_PER_BYTE * bytes as u64)));
         let now = input.now;
         env.add_function("strftime_now", move |format: String| strftime(&format, now));
         let template = env.get_template("chat").map_err(|e| reason(&e))?;
