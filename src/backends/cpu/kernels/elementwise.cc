@@ -43,7 +43,8 @@ void clamp(DType t, void* y, StridedInput x, float low, float high, std::span<co
        [=](void* out, const auto& in, std::int64_t n) { f(out, in[0], low, high, n); });
 }
 
-void compare(CompareOp op, DType t, std::uint8_t* y, StridedInput a, StridedInput b, std::span<const std::int64_t> shape) {
+void compare(CompareOp op, DType t, std::uint8_t* y, StridedInput a, StridedInput b,
+             std::span<const std::int64_t> shape) {
   require_plain(t, "compare");
   const auto f = plain_compare(op, t);
   walk(make_walk<2>(shape, {a, b}, {unit_bytes(t), unit_bytes(t)}, 1), y,
@@ -65,7 +66,8 @@ void logical_not(std::uint8_t* y, StridedInput x, std::span<const std::int64_t> 
   });
 }
 
-void where(DType t, void* y, StridedInput condition, StridedInput a, StridedInput b, std::span<const std::int64_t> shape) {
+void where(DType t, void* y, StridedInput condition, StridedInput a, StridedInput b,
+           std::span<const std::int64_t> shape) {
   require_plain(t, "where");
   const std::size_t bytes = unit_bytes(t);
   walk(make_walk<3>(shape, {condition, a, b}, {1, bytes, bytes}, bytes), y,

@@ -32,12 +32,14 @@ void binary(BinaryOp op, DType t, void* y, StridedInput a, StridedInput b, std::
 /// min(max(x, low), high).
 void clamp(DType t, void* y, StridedInput x, float low, float high, std::span<const std::int64_t> shape);
 /// One byte (0 or 1) an element, for every dtype that is not quantised; with NaN all three are false.
-void compare(CompareOp op, DType t, std::uint8_t* y, StridedInput a, StridedInput b, std::span<const std::int64_t> shape);
+void compare(CompareOp op, DType t, std::uint8_t* y, StridedInput a, StridedInput b,
+             std::span<const std::int64_t> shape);
 /// Bytes of booleans.
 void logical(LogicalOp op, std::uint8_t* y, StridedInput a, StridedInput b, std::span<const std::int64_t> shape);
 void logical_not(std::uint8_t* y, StridedInput x, std::span<const std::int64_t> shape);
 /// Copies bits from a where the condition's byte is not 0, else from b; any dtype that is not quantised.
-void where(DType t, void* y, StridedInput condition, StridedInput a, StridedInput b, std::span<const std::int64_t> shape);
+void where(DType t, void* y, StridedInput condition, StridedInput a, StridedInput b,
+           std::span<const std::int64_t> shape);
 /// Converts between dtypes that are not quantised: floats round to nearest even through f32; floats to integers
 /// truncate and saturate, NaN gives 0; integers wrap; to bool: not zero.
 void cast(DType to, void* y, DType from, StridedInput x, std::span<const std::int64_t> shape);
