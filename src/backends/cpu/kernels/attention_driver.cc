@@ -53,6 +53,8 @@ const Tiles& tiles_for(DType dtype, const char* op) {
           : isa == Isa::avx512      ? tiles_avx512()
           : isa == Isa::avx512_bf16 ? tiles_avx512_bf16()
                                     : table;
+#elif defined(__aarch64__)
+  table = isa == Isa::neon ? tiles_neon() : table;
 #endif
   const Tiles& tiles = table[dtype == DType::f32 ? 0 : dtype == DType::bf16 ? 1 : 2];
   log_kernel(std::string(op) + "." + tiles.name + "." + std::string(isa_name(isa)));

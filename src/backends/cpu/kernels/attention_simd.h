@@ -1,5 +1,6 @@
-// Vectors for the attention tiles, one type a file that includes this: F1 (plain C++), F8 (AVX2), F16 (AVX-512), with
-// what base/fmath_impl.h asks for and a few functions more. All in an anonymous namespace: each file has its own flags.
+// Vectors for the attention tiles, one type a file that includes this: FS (plain C++), F4 (NEON), F8 (AVX2), F16
+// (AVX-512), with what base/fmath_impl.h asks for and a few functions more. All in an anonymous namespace: each file
+// has its own flags.
 #pragma once
 
 #include <bit>
@@ -17,6 +18,10 @@
 #include "base/dtype.h"
 #include "base/fmath_impl.h"
 #include "base/half.h"
+
+#if defined(ISOTONE_ATTENTION_NEON)
+#include "backends/cpu/kernels/attention_simd_neon.h"
+#endif
 
 namespace isotone::cpu::attention {
 namespace {
@@ -298,7 +303,7 @@ ISOTONE_INLINE F8 exp_small(F8 x) {
 }
 using Vec = F8;
 
-#else
+#elif !defined(ISOTONE_ATTENTION_NEON)
 
 struct FS : fmath::F1 {
   static constexpr int kPanel = 4;

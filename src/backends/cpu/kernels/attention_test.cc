@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/kernels/attention_test_support.h"
+#include "base/kernel_log.h"
 
 namespace isotone::cpu {
 namespace {
@@ -147,6 +148,16 @@ TEST(Attention, WhatIsMaskedDoesNotShow) {
         }
       }
     }
+  }
+}
+
+TEST(Attention, KernelLogNamesTheKernel) {
+  for (const Isa isa : supported_isas()) {
+    const WithIsa with(isa);
+    set_kernel_log(true);
+    forward(Problem{.t = 3, .dtype = DType::bf16}, false);
+    set_kernel_log(false);
+    EXPECT_EQ(kernel_calls(fmt::format("attention.bf16.{}", isa_name(isa))), 1);
   }
 }
 

@@ -86,6 +86,7 @@ const Tiles* tiles_scalar();
 const Tiles* tiles_avx2();
 const Tiles* tiles_avx512();
 const Tiles* tiles_avx512_bf16();
+const Tiles* tiles_neon();
 
 /// The table for `dtype` of the instruction set in use; logs the kernel as `op`.<dtype>.<set>.
 const Tiles& tiles_for(DType dtype, const char* op);
