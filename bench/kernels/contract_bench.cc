@@ -33,7 +33,7 @@ double best_seconds(const std::function<void()>& run) {
   run();
   double best = 1e9;
   double total = 0;
-  for (int i = 0; i < 200 && (i < 5 || total < 0.4); ++i) {
+  for (int i = 0; i < 500 && (i < 3 || total < 0.15); ++i) {
     const double start = now();
     run();
     const double seconds = now() - start;
@@ -54,7 +54,9 @@ struct Buffer {
   }
 };
 
-bool skipped(const std::string& name) { return !filter.empty() && name.find(filter) == std::string::npos; }
+bool skipped(const std::string& name) {
+  return !filter.empty() && name.find(filter) == std::string::npos;
+}
 
 void plain(const char* label, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, DType c_dtype, bool a_k,
            bool b_k, std::int64_t outer = 1) {
@@ -122,8 +124,18 @@ void tree_cost(DType dtype, std::int64_t k) {
       });
   const std::vector<LeafStep> chain = {{0, 0, k, 0}};
   const auto time = [&](const std::vector<LeafStep>& steps) {
-    TileArgs args{a.data.data(), 0, b.data.data(), 0, steps.data(), static_cast<std::int64_t>(steps.size()),
-                  rows,          64, c.data(),     64, 1,            CFormat::f32};
+    TileArgs args{a.data.data(),
+                  0,
+                  b.data.data(),
+                  0,
+                  steps.data(),
+                  static_cast<std::int64_t>(steps.size()),
+                  rows,
+                  64,
+                  c.data(),
+                  64,
+                  1,
+                  CFormat::f32};
     return best_seconds([&] {
       for (int i = 0; i < 50; ++i) {
         (dtype == DType::f32 ? t.f32 : t.bf16)[rows - 1](args);
