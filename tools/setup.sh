@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Everything a fresh Debian 12 machine needs to build, test and try Isotone. Idempotent; silent when nothing is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+
+bash tools/setup_packages.sh
+
+if ! command -v cargo >/dev/null; then
+  echo "setup: no cargo. The tokenizer crate (crates/text) needs Rust 1.82 or newer: install it from https://rustup.rs," >&2
+  echo "       so that cargo is on the PATH or in ~/.cargo/bin, and run make setup again." >&2
+  exit 1
+fi
+# Fetched once for each lock file; cargo itself would look at its index every time.
+mkdir -p .cache
+lock=$(sha256sum crates/text/Cargo.lock | cut -d' ' -f1)
+if [ "$(cat .cache/crates-fetched 2>/dev/null || true)" != "$lock" ]; then
+  cargo fetch --quiet --locked --manifest-path crates/text/Cargo.toml
+  echo "$lock" >.cache/crates-fetched
+fi
+
+bash tools/setup_model.sh
+python3 tools/make_corpus.py
+# The real OpenAI client, for the tests in tests/clients only.
+bash tools/venv.sh openai-client 'openai==2.*'
