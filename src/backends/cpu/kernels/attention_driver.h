@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/kernels/attention_check.h"
+#include "backends/cpu/kernels/attention.h"
 #include "backends/cpu/kernels/attention_tiles.h"
 #include "base/parallel.h"
+#include "ops/support/attention_check.h"
 
 namespace isotone::cpu::attention {
 

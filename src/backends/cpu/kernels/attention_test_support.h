@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/attention_check.h"
+#include "ops/support/attention_check.h"
 #include "base/error.h"
 #include "base/parallel.h"
 

@@ -1,10 +1,10 @@
 // Validation of attention calls.
-#include "backends/cpu/kernels/attention_check.h"
+#include "ops/support/attention_check.h"
 
 #include "base/error.h"
 #include "base/tree.h"
 
-namespace isotone::cpu::attention {
+namespace isotone::ops::attention_rules {
 namespace {
 
 void check_heads(const char* what, std::int64_t heads, std::int64_t kv_heads, std::int64_t d, DType dtype,
@@ -81,4 +81,4 @@ void check_paged(const PagedAttention& a, Range part) {
   }
 }
 
-}  // namespace isotone::cpu::attention
+}  // namespace isotone::ops::attention_rules

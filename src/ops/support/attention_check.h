@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/kernels/attention.h"
+#include "ops/support/attention_reference.h"
 #include "base/half.h"
 
-namespace isotone::cpu::attention {
+namespace isotone::ops::attention_rules {
 
 inline constexpr std::int64_t kMaxHeadWidth = 256;
 
@@ -61,4 +61,4 @@ inline float round_to(DType t, float x) {
   return t == DType::bf16 ? static_cast<float>(bf16(x)) : t == DType::f16 ? static_cast<float>(f16(x)) : x;
 }
 
-}  // namespace isotone::cpu::attention
+}  // namespace isotone::ops::attention_rules

@@ -3,15 +3,15 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/kernels/attention_check.h"
+#include "ops/support/attention_check.h"
 #include "base/fmath.h"
 #include "base/parallel.h"
 #include "base/tree.h"
 
-namespace isotone::cpu {
+namespace isotone::ops {
 namespace {
 
-using namespace attention;
+using namespace attention_rules;
 using Row = std::vector<float>;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -260,4 +260,4 @@ void attention_backward_reference(const AttentionBackward& a) {
   }
 }
 
-}  // namespace isotone::cpu
+}  // namespace isotone::ops
