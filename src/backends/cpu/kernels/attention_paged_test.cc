@@ -35,8 +35,8 @@ struct Cache {
             const std::int64_t to =
                 ((table[static_cast<std::size_t>(g * max_pages + j / page)] * p.kv + h) * page + j % page) * p.d + c;
             const std::size_t from = static_cast<std::size_t>(((g * p.t + j) * p.kv + h) * p.d + c);
-            attention::write_element(k.bytes.data(), p.dtype, to, in.k[from]);
-            attention::write_element(v.bytes.data(), p.dtype, to, in.v[from]);
+            ops::attention_rules::write_element(k.bytes.data(), p.dtype, to, in.k[from]);
+            ops::attention_rules::write_element(v.bytes.data(), p.dtype, to, in.v[from]);
           }
         }
       }
@@ -61,7 +61,7 @@ struct Call {
       for (int i = 0; i < t; ++i) {
         positions.push_back(i < n ? begin + i : -1);
         for (int e = 0; e < row; ++e) {
-          attention::write_element(
+          ops::attention_rules::write_element(
               q.bytes.data(), p.dtype, (g * t + i) * row + e,
               i < n ? in.q[static_cast<std::size_t>((g * p.t + begin + i) * row + e)] : std::nanf(""));
         }

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "backends/cpu/isa.h"
-#include "ops/support/attention_check.h"
+#include "backends/cpu/kernels/attention.h"
 #include "base/error.h"
 #include "base/parallel.h"
+#include "ops/support/attention_check.h"
 
 namespace isotone::cpu::attention_test {
 
@@ -47,7 +48,7 @@ struct Stored {
   Stored(DType t, std::size_t n) : dtype(t), bytes(n * unit_bytes(t)) {}
   Stored(DType t, const std::vector<float>& x) : Stored(t, x.size()) {
     for (std::size_t i = 0; i < x.size(); ++i) {
-      attention::write_element(bytes.data(), t, static_cast<std::int64_t>(i), x[i]);
+      ops::attention_rules::write_element(bytes.data(), t, static_cast<std::int64_t>(i), x[i]);
     }
   }
   std::vector<std::uint32_t> bits() const {
@@ -59,7 +60,9 @@ struct Stored {
     }
     return out;
   }
-  float at(std::size_t i) const { return attention::read_element(bytes.data(), dtype, static_cast<std::int64_t>(i)); }
+  float at(std::size_t i) const {
+    return ops::attention_rules::read_element(bytes.data(), dtype, static_cast<std::int64_t>(i));
+  }
 };
 
 inline Inputs inputs(const Problem& p) {
