@@ -22,9 +22,15 @@ class CpuExecutable : public device::Executable {
     std::vector<device::BufferPtr> owned(plan_.root_count);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto root = static_cast<std::size_t>(plan_.input_roots[i]);
-      buffers[root] = static_cast<CpuBuffer*>(inputs[i].get());
-      bases[root] = buffers[root]->data();
       owned[root] = inputs[i];
+      // Equal values may share one buffer. Held here (`inputs`, `owned`) and by its tensor alone, it may be overwritten;
+      // held by anybody else, a copy is.
+      if (plan_.donated[i] && inputs[i].use_count() > 3) {
+        owned[root] = std::make_shared<CpuBuffer>(pool_, inputs[i]->bytes());
+        inputs[i]->read(static_cast<CpuBuffer*>(owned[root].get())->data());
+      }
+      buffers[root] = static_cast<CpuBuffer*>(owned[root].get());
+      bases[root] = buffers[root]->data();
     }
     for (const auto& [root, bytes] : plan_.output_roots) {
       auto buffer = std::make_shared<CpuBuffer>(pool_, bytes);

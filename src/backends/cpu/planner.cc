@@ -153,6 +153,7 @@ Plan Planner::plan() {
         plan.memory.outputs += root.bytes;
         break;
       default:
+        plan.donated.push_back(root.kind == Kind::donated_input);
         plan.input_roots.push_back(static_cast<int>(r));  // inputs come first and in order
         plan.memory.inputs += root.bytes;
     }

@@ -9,11 +9,9 @@
 namespace isotone::cpu {
 
 struct Plan {
-  struct Result {
-    int root = -1;  // an output root or an input root
-  };
   std::size_t root_count = 0;
   std::vector<int> input_roots;                          // by graph input
+  std::vector<bool> donated;                             // by graph input
   std::vector<std::pair<int, std::size_t>> arena_roots;  // root, offset in the arena
   std::vector<std::pair<int, std::size_t>> output_roots; // root, bytes: a fresh buffer a run
   std::vector<int> results;                              // by graph output: the root that is returned
