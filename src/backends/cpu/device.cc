@@ -1,6 +1,12 @@
 #include "backends/cpu/device.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "backends/cpu/planner.h"
 #include "base/error.h"
@@ -11,9 +17,36 @@ namespace isotone::cpu {
 
 namespace {
 
+/// Time by operation over the life of a device; printed at its end where ISOTONE_PROFILE=1 asks for it.
+class Profile {
+ public:
+  ~Profile() {
+    std::vector<std::pair<double, std::string_view>> rows;
+    double total = 0.0;
+    for (const auto& [op, entry] : entries_) {
+      rows.emplace_back(entry.first, op);
+      total += entry.first;
+    }
+    std::sort(rows.rbegin(), rows.rend());
+    for (const auto& [seconds, op] : rows) {
+      fmt::print(stderr, "{:>8.2f} ms {:>5.1f} % {:>8} x {}\n", seconds * 1e3, 100.0 * seconds / total, entries_[op].second, op);
+    }
+    fmt::print(stderr, "{:>8.2f} ms in all\n", total * 1e3);
+  }
+  void add(std::string_view op, double seconds) {
+    auto& entry = entries_[op];
+    entry.first += seconds;
+    ++entry.second;
+  }
+
+ private:
+  std::map<std::string_view, std::pair<double, std::int64_t>> entries_;
+};
+
 class CpuExecutable : public device::Executable {
  public:
-  CpuExecutable(Plan plan, std::shared_ptr<BlockPool> pool) : plan_(std::move(plan)), pool_(std::move(pool)) {}
+  CpuExecutable(Plan plan, std::shared_ptr<BlockPool> pool, Profile* profile)
+      : plan_(std::move(plan)), pool_(std::move(pool)), profile_(profile) {}
 
   std::vector<device::BufferPtr> run(std::span<const device::BufferPtr> inputs) override {
     require(inputs.size() == plan_.input_roots.size(), "cpu: {} inputs given, {} expected", inputs.size(), plan_.input_roots.size());
@@ -45,8 +78,16 @@ class CpuExecutable : public device::Executable {
     }
     const FlushSubnormals flush;
     const Frame frame(bases, buffers);
-    for (const Step& step : plan_.steps) {
-      step(frame);
+    if (profile_ == nullptr) {
+      for (const NamedStep& step : plan_.steps) {
+        step.run(frame);
+      }
+    } else {
+      for (const NamedStep& step : plan_.steps) {
+        const auto start = std::chrono::steady_clock::now();
+        step.run(frame);
+        profile_->add(step.op, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      }
     }
     std::vector<device::BufferPtr> results;
     for (const int root : plan_.results) {
@@ -61,7 +102,13 @@ class CpuExecutable : public device::Executable {
   Plan plan_;
   std::shared_ptr<BlockPool> pool_;
   std::unique_ptr<CpuBuffer> arena_;
+  Profile* profile_;  // of the device, which outlives what it compiled; null: off
 };
+
+bool wants_profile() {
+  const char* flag = std::getenv("ISOTONE_PROFILE");
+  return flag != nullptr && std::string_view(flag) == "1";
+}
 
 class CpuDevice : public device::Device {
  public:
@@ -72,7 +119,7 @@ class CpuDevice : public device::Device {
   }
 
   [[nodiscard]] std::unique_ptr<device::Executable> compile(const ir::Graph& graph, const device::CompileOptions& options) override {
-    return std::make_unique<CpuExecutable>(Planner(graph, options).plan(), pool_);
+    return std::make_unique<CpuExecutable>(Planner(graph, options).plan(), pool_, profile_.get());
   }
 
   [[nodiscard]] device::BufferPtr upload(const void* from, std::size_t bytes) override {
@@ -89,6 +136,7 @@ class CpuDevice : public device::Device {
 
  private:
   std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
+  std::unique_ptr<Profile> profile_ = wants_profile() ? std::make_unique<Profile>() : nullptr;
 };
 
 }  // namespace

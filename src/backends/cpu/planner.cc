@@ -58,10 +58,10 @@ void Planner::place(ir::ValueId v, Arg arg) {
 
 Arg Planner::contiguous_copy(const Arg& from, int now) {
   const Arg to = contiguous_arg(add_root(Kind::arena, from.type.bytes(), now, now), from.type);
-  steps_.push_back([from, to](const Frame& f) {
-    log_kernel("copy");
-    copy_strided(from, f.ptr<std::byte>(from), f.ptr<std::byte>(to));
-  });
+  steps_.push_back({"copy", [from, to](const Frame& f) {
+                      log_kernel("copy");
+                      copy_strided(from, f.ptr<std::byte>(from), f.ptr<std::byte>(to));
+                    }});
   return to;
 }
 
@@ -121,7 +121,7 @@ Plan Planner::plan() {
     const Kernel* kernel = find_kernel(graph_, i);
     Step step = kernel != nullptr ? kernel->lower(l) : lower_reference(l);
     if (step) {
-      steps_.push_back(std::move(step));
+      steps_.push_back({i.op, std::move(step)});
     }
   }
   Plan plan;
@@ -135,7 +135,7 @@ Plan Planner::plan() {
       continue;
     }
     const Arg copy = contiguous_arg(add_root(Kind::output, a.type.bytes(), end, end), a.type);
-    steps_.push_back([a, copy](const Frame& f) { copy_strided(a, f.ptr<std::byte>(a), f.ptr<std::byte>(copy)); });
+    steps_.push_back({"copy", [a, copy](const Frame& f) { copy_strided(a, f.ptr<std::byte>(a), f.ptr<std::byte>(copy)); }});
     plan.results.push_back(copy.root);
   }
   std::vector<passes::Lifetime> lifetimes;

@@ -8,6 +8,12 @@
 
 namespace isotone::cpu {
 
+/// A step with the operation it belongs to, for the profile.
+struct NamedStep {
+  std::string_view op;
+  Step run;
+};
+
 struct Plan {
   std::size_t root_count = 0;
   std::vector<int> input_roots;                          // by graph input
@@ -15,7 +21,7 @@ struct Plan {
   std::vector<std::pair<int, std::size_t>> arena_roots;  // root, offset in the arena
   std::vector<std::pair<int, std::size_t>> output_roots; // root, bytes: a fresh buffer a run
   std::vector<int> results;                              // by graph output: the root that is returned
-  std::vector<Step> steps;
+  std::vector<NamedStep> steps;
   device::MemoryReport memory;
 };
 
@@ -44,7 +50,7 @@ class Planner {
   std::vector<bool> is_output_;
   std::vector<Arg> values_;
   std::vector<Root> roots_;
-  std::vector<Step> steps_;
+  std::vector<NamedStep> steps_;
 };
 
 /// Copies any strided tensor to a contiguous one of its type.

@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/contract.h"
 #include "backends/cpu/kernels/contract_drive.h"
 #include "base/error.h"
+#include "backends/cpu/kernels/weight_memory.h"
 #include "base/parallel.h"
 #include "base/tree.h"
 
@@ -58,8 +59,7 @@ PackedWeight pack_weight(const Operand& b, std::int64_t n, std::int64_t k) {
   w.dtype_ = b.dtype;
   w.panel_bytes_ = panel_bytes(b.dtype, k);
   w.bytes_ = static_cast<std::size_t>(std::max<std::int64_t>(64, w.panel_bytes_ * w.panels()));
-  const std::shared_ptr<std::byte> data(static_cast<std::byte*>(::operator new (w.bytes_, std::align_val_t{64})),
-                                        [](std::byte* p) { ::operator delete (p, std::align_val_t{64}); });
+  const std::shared_ptr<std::byte> data = weight_memory(w.bytes_);
   const KernelTable& t = table_for(current_isa());
   const PackFormat format = b.dtype == DType::f32    ? PackFormat::words
                             : b.dtype == DType::bf16 ? PackFormat::pairs
