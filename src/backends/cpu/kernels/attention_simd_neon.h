@@ -3,6 +3,9 @@
 
 #include <arm_neon.h>
 
+#include "base/fmath_impl.h"
+#include "base/half.h"
+
 namespace isotone::cpu::attention {
 namespace {
 
