@@ -21,8 +21,9 @@ class Buffer : public ir::Storage {
   virtual void read(void* to) const = 0;
   /// The contents where the host can read them without a copy, else null.
   [[nodiscard]] virtual const void* host() const { return nullptr; }
-  /// Declares that the contents never change (weights at inference): a device may keep a packed form beside them.
-  virtual void set_constant() {}
+  /// Declares that the contents, of this type, never change (weights at inference): a device may make a packed form of a
+  /// matrix at once and keep it beside them.
+  virtual void set_constant(const ir::Type& type) { static_cast<void>(type); }
 };
 using BufferPtr = std::shared_ptr<Buffer>;
 

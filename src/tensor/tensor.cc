@@ -42,7 +42,7 @@ Tensor Tensor::from_bytes(const void* bytes, const Type& type) { return Tensor(i
 Tensor Tensor::adopt(const void* bytes, const Type& type, std::shared_ptr<const void> keep, bool constant) {
   device::BufferPtr buffer = default_device().adopt(bytes, type.bytes(), std::move(keep));
   if (constant) {
-    buffer->set_constant();
+    buffer->set_constant(type);
   }
   return Tensor(ir::leaf(type, std::move(buffer)));
 }

@@ -80,6 +80,13 @@ void CpuBuffer::read(void* to) const {
   }
 }
 
+void CpuBuffer::set_constant(const ir::Type& type) {
+  constant_ = true;
+  if (type.rank() == 2 && (is_float(type.dtype) || is_quantised(type.dtype)) && type.elements() > 0) {
+    packed(type.dtype, type.shape[0], type.shape[1]);
+  }
+}
+
 const PackedWeight& CpuBuffer::packed(DType dtype, std::int64_t n, std::int64_t k) {
   const std::lock_guard lock(packing_);
   if (packed_ == nullptr || packed_->n() != n || packed_->k() != k || packed_->dtype() != dtype) {

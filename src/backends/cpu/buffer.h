@@ -39,7 +39,8 @@ class CpuBuffer : public device::Buffer {
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }
   void read(void* to) const override;
   [[nodiscard]] const void* host() const override { return data_; }
-  void set_constant() override { constant_ = true; }
+  /// Packs a matrix for linear() right away, on all threads.
+  void set_constant(const ir::Type& type) override;
   [[nodiscard]] bool constant() const { return constant_; }
   [[nodiscard]] std::byte* data() { return data_; }
 
