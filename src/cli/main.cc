@@ -4,26 +4,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "backends/cpu/device.h"
-#include "base/error.h"
 #include "cli/commands.h"
-#include "device/interpreter.h"
-#include "tensor/tensor.h"
-
-namespace {
-
-/// The one place that knows devices by name.
-void use_device(const std::string& name) {
-  if (name == "cpu") {
-    isotone::set_default_device(isotone::cpu::make_cpu_device());
-  } else if (name == "interpreter") {
-    isotone::set_default_device(isotone::device::make_interpreter());
-  } else {
-    isotone::fail("device '{}' is not known; there are cpu and interpreter (slow: the definition of every bit)", name);
-  }
-}
-
-}  // namespace
+#include "isotone/isotone.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Isotone trains, runs and serves language models; the same model gives the same bits every time.",
@@ -35,7 +17,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   std::string device = "cpu";
   app.add_option("--device", device, "Where to run: cpu, or interpreter (scalar references, for checking)");
-  app.parse_complete_callback([&device] { use_device(device); });
+  app.parse_complete_callback([&device] { isotone::use_device(device); });
+  app.fallthrough();  // --device may stand behind the command too
   int exit_code = 0;
   for (const isotone::cli::Command& command : isotone::cli::kCommands) {
     command.add(app, exit_code);

@@ -6,7 +6,9 @@
 
 namespace isotone::models {
 
-/// From tokenizer.json, or built from a GGUF's tokens, merges and pre-tokenizer name. Throws Error where there is neither.
+/// From tokenizer.json, or built from a GGUF's tokens, merges and pre-tokenizer name. Throws Error where there is
+/// neither.
 text::Tokenizer load_tokenizer(const ModelFiles& files);
+text::Tokenizer load_tokenizer(const GgufTokenizer& tokenizer);
 
 }  // namespace isotone::models

@@ -100,6 +100,17 @@ Isa current_isa() {
   return chosen().load(std::memory_order_relaxed);
 }
 
+std::string isa_reason() {
+  const char* asked = std::getenv("ISOTONE_ISA");
+  if (asked != nullptr && *asked != 0) {
+    return "ISOTONE_ISA asks for it";
+  }
+  const Isa best = supported_isas().back();
+  return current_isa() == best
+             ? "the widest that this processor runs"
+             : std::string(isa_name(best)) + " has the same bits, but half the rate of products on this processor";
+}
+
 void set_isa(Isa isa) {
   require(isa_supported(isa), "instruction set {} cannot run on this processor", isa_name(isa));
   chosen().store(isa);

@@ -1,6 +1,7 @@
 // Instruction sets that kernels are written for, and which one this process uses.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,9 @@ std::vector<Isa> supported_isas();
 /// What kernels use now: the fastest supported one (all give the same bits), or what ISOTONE_ISA names. Throws Error
 /// where that is unknown or cannot run here.
 Isa current_isa();
+
+/// Why current_isa() is what it is, in a few words for people.
+std::string isa_reason();
 
 /// For tests: use `isa` from now on (it must be supported). Not to be called while a kernel runs.
 void set_isa(Isa isa);
