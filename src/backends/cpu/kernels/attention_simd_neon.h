@@ -3,6 +3,8 @@
 
 #include <arm_neon.h>
 
+#include <cstring>
+
 #include "base/fmath_impl.h"
 #include "base/half.h"
 
