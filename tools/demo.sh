@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# The tour that `make demo` gives: look at a model, talk to it, convert it, fine-tune it on real text, stop and resume to
+# the same bits, and let an OpenAI client ask the result. About five minutes on two cores; everything lands in .cache/demo.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+isotone=${ISOTONE:-build/release/isotone}
+model=.cache/models/smollm2-135m-instruct.gguf
+demo=.cache/demo
+recipe=recipes/demo.toml
+stop_after=${STOP_AFTER:-4}
+
+say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+run() {
+  printf '\033[2m$ %s\033[0m\n' "$*"
+  "$@"
+}
+[ -x "$isotone" ] || { echo "demo: no $isotone; make build" >&2; exit 1; }
+[ -f "$model" ] || { echo "demo: no $model; make setup" >&2; exit 1; }
+rm -rf "$demo"
+mkdir -p "$demo"
+
+say "1. A model file: SmolLM2-135M-Instruct, 4-bit weights"
+"$isotone" inspect "$model" >"$demo/inspect.txt"
+printf '\033[2m$ %s inspect %s | head -n 12\033[0m\n' "$isotone" "$model"
+head -n 12 "$demo/inspect.txt"
+
+say "2. It talks"
+run "$isotone" generate "$model" --chat -p "What is the capital of France?" -n 40 --temperature 0
+
+say "3. The same weights as a folder that transformers loads, widened to f32"
+run "$isotone" convert "$model" "$demo/model" --quiet
+
+say "4. Fine-tuning on real text, once without a break"
+[ -f "$recipe" ] || { echo "demo: no $recipe" >&2; exit 1; }
+run "$isotone" train "$recipe" --out "$demo/whole"
+
+say "5. The same run, stopped after step $stop_after and resumed"
+run "$isotone" train "$recipe" --out "$demo/resumed" --stop-after "$stop_after"
+run "$isotone" train "$recipe" --out "$demo/resumed"
+
+# The newest folder of weights below a run's folder: that is where its last checkpoint is.
+weights() {
+  find "$1" -name '*.safetensors' -printf '%T@ %h\n' | sort -n | tail -n 1 | cut -d' ' -f2-
+}
+whole=$(weights "$demo/whole")
+resumed=$(weights "$demo/resumed")
+a=$("$isotone" inspect --sha256 "$whole")
+b=$("$isotone" inspect --sha256 "$resumed")
+echo "without a break:     $a"
+echo "stopped and resumed: $b"
+if [ "$(cut -d' ' -f1 <<<"$a")" != "$(cut -d' ' -f1 <<<"$b")" ]; then
+  echo "demo: the two runs differ; that must not be" >&2
+  exit 1
+fi
+echo "Every bit of every weight is the same."
+echo "loss curve: $(find "$demo/whole" -name '*.svg' | head -n 1)"
+
+say "6. The fine-tuned weights behind OpenAI's API"
+"$isotone" serve "$whole" --port 0 --json --quiet >"$demo/serve.json" 2>"$demo/serve.log" &
+server=$!
+trap 'kill "$server" 2>/dev/null || true' EXIT
+for _ in $(seq 100); do
+  [ -s "$demo/serve.json" ] && break
+  kill -0 "$server" 2>/dev/null || { cat "$demo/serve.log" >&2; exit 1; }
+  sleep 0.1
+done
+url=$(grep -o 'http://[0-9.:]*' "$demo/serve.json" | head -n 1)
+[ -n "$url" ] || { echo "demo: the server gave no address: $(cat "$demo/serve.json")" >&2; exit 1; }
+question='{"messages": [{"role": "user", "content": "Who wrote Pride and Prejudice?"}], "max_tokens": 40, "temperature": 0}'
+printf "\033[2m\$ curl %s/v1/chat/completions -H 'Content-Type: application/json' -d '%s'\033[0m\n" "$url" "$question"
+curl -sS --fail --max-time 60 "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$question" >"$demo/answer.json"
+python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["choices"][0]["message"]["content"])' "$demo/answer.json"
+kill "$server"
+wait "$server" || true
+trap - EXIT
+
+say "Done. Yours to try:  $isotone chat $model    $isotone serve $model    $isotone --help"
