@@ -36,10 +36,11 @@ std::vector<cpu::OpCoverage> coverage_of_model(const std::string& path) {
 
 std::string text_of(const cpu::OpCoverage& op, bool of_model) {
   const auto total = op.kernel + op.reference + op.decomposed;
-  const char* by = op.decomposed == total  ? "decomposed into others"
-                   : op.reference == total ? "scalar reference"
-                   : op.kernel == total    ? "kernel"
-                                           : "mixed";
+  const char* by = total == 0               ? "has no sample calls"
+                   : op.decomposed == total ? "decomposed into others"
+                   : op.reference == total  ? "scalar reference"
+                   : op.kernel == total     ? "kernel"
+                                            : "mixed";
   if (of_model || by != std::string_view("mixed")) {
     return fmt::format("  {:<22} {:>5}  {}\n", op.name, total, by);
   }
