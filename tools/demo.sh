@@ -38,9 +38,9 @@ say "5. The same run, stopped after step $stop_after and resumed"
 run "$isotone" train "$recipe" --out "$demo/resumed" --stop-after "$stop_after"
 run "$isotone" train "$recipe" --out "$demo/resumed"
 
-# The newest folder of weights below a run's folder: that is where its last checkpoint is.
+# The last checkpoint of a run; it is a folder that every command takes as MODEL.
 weights() {
-  find "$1" -name '*.safetensors' -printf '%T@ %h\n' | sort -n | tail -n 1 | cut -d' ' -f2-
+  find "$1" -maxdepth 1 -type d -name 'step-*' | sort | tail -n 1
 }
 whole=$(weights "$demo/whole")
 resumed=$(weights "$demo/resumed")
@@ -53,7 +53,7 @@ if [ "$(cut -d' ' -f1 <<<"$a")" != "$(cut -d' ' -f1 <<<"$b")" ]; then
   exit 1
 fi
 echo "Every bit of every weight is the same."
-echo "loss curve: $(find "$demo/whole" -name '*.svg' | head -n 1)"
+echo "Loss curve: $demo/whole/loss.svg"
 
 say "6. The fine-tuned weights behind OpenAI's API"
 "$isotone" serve "$whole" --port 0 --json --quiet >"$demo/serve.json" 2>"$demo/serve.log" &
