@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/fmath.h"
 #include "models/model.h"
+#include "tensor/transforms.h"
 
 namespace isotone::models {
 
@@ -36,23 +37,26 @@ std::vector<nn::ParameterSpec> llama_parameters(const ModelConfig& c) {
 }
 
 Tensor llama_hidden(const ModelConfig& c, const nn::Parameters& p, const Tensor& ids, const Tensor& positions, nn::AttentionState& attention,
-                    DType compute) {
+                    const ForwardOptions& options) {
   using namespace ops;  // NOLINT(google-build-using-namespace): the model reads as its formulae
   const std::int64_t g = ids.dim(0), t = ids.dim(1), d = c.head_dim;
   const double scale = 1.0 / fmath64::pow(static_cast<double>(d), 0.5);
   const Value cos = embedding(p.at(kCosTable), positions, DType::f32);
   const Value sin = embedding(p.at(kSinTable), positions, DType::f32);
-  Value x = embedding(p.at("model.embed_tokens.weight"), ids, compute);  // [G, T, E]
+  Value x = embedding(p.at("model.embed_tokens.weight"), ids, options.compute);  // [G, T, E]
   for (int i = 0; i < c.n_layers; ++i) {
-    const auto w = [&](std::string_view part) -> const Tensor& { return p.at(layer_name(i, part)); };
-    const Value a = rms_norm(x, w("input_layernorm"), c.rms_norm_eps);
-    const Value q = rope(reshape(linear(a, w("self_attn.q_proj")), {g, t, c.n_heads, d}), cos, sin);
-    const Value k = rope(reshape(linear(a, w("self_attn.k_proj")), {g, t, c.n_kv_heads, d}), cos, sin);
-    const Value v = reshape(linear(a, w("self_attn.v_proj")), {g, t, c.n_kv_heads, d});
-    const Value o = reshape(attention.attend(i, q, k, v, scale), {g, t, c.n_heads * d});
-    x = add(x, linear(o, w("self_attn.o_proj")));
-    const Value b = rms_norm(x, w("post_attention_layernorm"), c.rms_norm_eps);
-    x = add(x, linear(swiglu(linear(b, w("mlp.gate_proj")), linear(b, w("mlp.up_proj"))), w("mlp.down_proj")));
+    const auto layer = [&](const Tensors& in) -> Tensors {
+      const auto w = [&](std::string_view part) -> const Tensor& { return p.at(layer_name(i, part)); };
+      const Value a = rms_norm(in[0], w("input_layernorm"), c.rms_norm_eps);
+      const Value q = rope(reshape(linear(a, w("self_attn.q_proj")), {g, t, c.n_heads, d}), cos, sin);
+      const Value k = rope(reshape(linear(a, w("self_attn.k_proj")), {g, t, c.n_kv_heads, d}), cos, sin);
+      const Value v = reshape(linear(a, w("self_attn.v_proj")), {g, t, c.n_kv_heads, d});
+      const Value o = reshape(attention.attend(i, q, k, v, scale), {g, t, c.n_heads * d});
+      const Value y = add(in[0], linear(o, w("self_attn.o_proj")));
+      const Value b = rms_norm(y, w("post_attention_layernorm"), c.rms_norm_eps);
+      return {Tensor(add(y, linear(swiglu(linear(b, w("mlp.gate_proj")), linear(b, w("mlp.up_proj"))), w("mlp.down_proj"))))};
+    };
+    x = (options.recompute_layers ? recompute(layer) : Function(layer))({Tensor(x)})[0];
   }
   return rms_norm(x, p.at("model.norm.weight"), c.rms_norm_eps);
 }

@@ -10,16 +10,23 @@
 
 namespace isotone::models {
 
+/// How a forward pass is computed; nothing here changes what is computed.
+struct ForwardOptions {
+  /// Dtype of activations; parameters are in it too, or quantised.
+  DType compute = DType::f32;
+  /// Keep only the layers' inputs for the backward pass and compute the rest again there.
+  bool recompute_layers = false;
+};
+
 /// What an architecture file defines.
 struct Architecture {
   /// model_type of config.json ("llama").
   std::string_view name;
   /// Throws Error for configurations it cannot honour.
   std::vector<nn::ParameterSpec> (*parameters)(const ModelConfig& config);
-  /// ids i32 [grain, token], positions i32 [grain, token]; hidden states [grain, token, hidden_size] after the last norm, in
-  /// `compute` (parameters are in it too, or quantised).
+  /// ids i32 [grain, token], positions i32 [grain, token]; hidden states [grain, token, hidden_size] after the last norm.
   Tensor (*hidden)(const ModelConfig& config, const nn::Parameters& parameters, const Tensor& ids, const Tensor& positions,
-                   nn::AttentionState& attention, DType compute);
+                   nn::AttentionState& attention, const ForwardOptions& options);
   /// f32 logits [..., vocab] of hidden states.
   Tensor (*logits)(const ModelConfig& config, const nn::Parameters& parameters, const Tensor& hidden);
 };

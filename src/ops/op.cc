@@ -4,28 +4,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text_distance.h"
 
 namespace isotone::ops {
 
 namespace {
-
-/// Levenshtein distance, for "did you mean".
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) {
-    row[j] = j;
-  }
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t next = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      diagonal = row[j];
-      row[j] = next;
-    }
-  }
-  return row[b.size()];
-}
 
 float quantised_element(DType dtype, const std::uint8_t* data, std::int64_t i) {
   const std::uint8_t* block = data + static_cast<std::size_t>(i / kQuantBlock) * unit_bytes(dtype);
@@ -151,7 +134,7 @@ const OpDef& get(std::string_view name) {
   }
   const auto all = table();
   const OpDef* nearest =
-      *std::min_element(all.begin(), all.end(), [&](auto* a, auto* b) { return distance(a->name, name) < distance(b->name, name); });
+      *std::min_element(all.begin(), all.end(), [&](auto* a, auto* b) { return text_distance(a->name, name) < text_distance(b->name, name); });
   fail("there is no operation '{}'; did you mean '{}'?", name, nearest->name);
 }
 
@@ -162,7 +145,7 @@ Values apply(std::string_view name, Values inputs, Attrs attrs) {
   for (const Value& v : inputs) {
     types.push_back(v ? &v.type() : nullptr);
   }
-  Types out = def.infer(InTypes(std::move(types)), attrs);
+  Types out = def.infer(InTypes(std::move(types), def.name), attrs);
   const std::size_t count = out.size();
   const ir::NodePtr node = ir::record(def.name, std::move(attrs), std::move(inputs), std::move(out));
   Values values;

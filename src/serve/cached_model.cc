@@ -131,7 +131,7 @@ std::unique_ptr<Sequence> CachedModel::start() { return std::make_unique<CachedS
 Tensors CachedModel::trace(const Tensors& a, bool all_logits) const {
   const auto layers = static_cast<std::ptrdiff_t>(config_.n_layers);
   nn::CachedAttention state({a.begin() + 3, a.begin() + 3 + layers}, {a.begin() + 3 + layers, a.end()}, a[2], a[1]);
-  Tensor hidden = architecture_.hidden(config_, weights_.parameters, a[0], a[1], state, weights_.compute);
+  Tensor hidden = architecture_.hidden(config_, weights_.parameters, a[0], a[1], state, {weights_.compute});
   if (!all_logits) {
     hidden = ops::slice_axis(hidden, 1, hidden.dim(1) - 1, hidden.dim(1));
   }

@@ -29,7 +29,7 @@ std::vector<float> training_logits(DType dtype, const std::vector<std::int32_t>&
   }
   nn::PackedAttention attention;
   const models::Architecture& a = models::architecture_of(c);
-  const Tensor hidden = a.hidden(c, w.parameters, Tensor::from(ids, {grains, t}), Tensor::from(positions, {grains, t}), attention, dtype);
+  const Tensor hidden = a.hidden(c, w.parameters, Tensor::from(ids, {grains, t}), Tensor::from(positions, {grains, t}), attention, {dtype});
   return a.logits(c, w.parameters, hidden).to_floats();
 }
 

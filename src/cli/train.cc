@@ -1,0 +1,157 @@
+// isotone train: runs a recipe, or says what it would take.
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <stop_token>
+#include <thread>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "train/run.h"
+
+namespace isotone::cli {
+namespace {
+
+struct Flags {
+  std::string recipe, out;
+  std::int64_t steps = 0;
+  train::RunOptions options;
+  bool plan = false, quiet = false, json = false;
+};
+
+/// SIGINT and SIGTERM become a stop request. Made before any other thread, which inherits the mask.
+class SaveAndStop {
+ public:
+  SaveAndStop() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGUSR2);  // wakes the waiting thread at the end
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    thread_ = std::jthread([this] {
+      int signal = 0;
+      while (sigwait(&set_, &signal) == 0 && signal != SIGUSR2) {
+        if (source_.stop_requested()) {
+          _exit(130);  // asked twice: the last checkpoint is whole
+        }
+        source_.request_stop();
+      }
+    });
+  }
+  ~SaveAndStop() { pthread_kill(thread_.native_handle(), SIGUSR2); }
+  SaveAndStop(const SaveAndStop&) = delete;
+  SaveAndStop& operator=(const SaveAndStop&) = delete;
+  [[nodiscard]] std::stop_token token() const { return source_.get_token(); }
+
+ private:
+  sigset_t set_{};
+  std::stop_source source_;
+  std::jthread thread_;
+};
+
+std::string duration(double seconds) {
+  const auto s = static_cast<std::int64_t>(seconds + 0.5);
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+std::string step_line(const train::StepReport& s) {
+  std::string line = fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tok/s  {} left", s.step, s.steps, s.loss, s.grad_norm, s.lr,
+                                 s.tok_s, duration(s.seconds_left));
+  return s.eval_loss >= 0.0 ? line + fmt::format("  validation {:.4f}", s.eval_loss) : line;
+}
+
+void show_step(const train::StepReport& s, bool terminal) {
+  if (!terminal) {
+    fmt::print(stderr, "{}\n", step_line(s));
+    return;
+  }
+  constexpr int kBar = 24;
+  const int full = static_cast<int>(kBar * s.step / s.steps);
+  fmt::print(stderr, "\r\033[K[{}{}] {}{}", std::string(static_cast<std::size_t>(full), '#'), std::string(static_cast<std::size_t>(kBar - full), '.'),
+             step_line(s), s.eval_loss >= 0.0 || s.step == s.steps ? "\n" : "");
+  std::fflush(stderr);
+}
+
+int show_plan(const train::Recipe& recipe, const Flags& f) {
+  const train::RunPlan p = train::plan_run(recipe, f.options);
+  if (f.json) {
+    const nlohmann::json j{{"parameters_bytes", p.parameters}, {"optimiser_bytes", p.optimiser},   {"gradients_bytes", p.gradients},
+                           {"activations_bytes", p.activations}, {"total_bytes", p.total()},       {"grains", p.grains},
+                           {"micro_grains", p.micro_grains},   {"tokens_a_step", p.tokens_a_step}};
+    fmt::print("{}\n", j.dump());
+    return 0;
+  }
+  const auto row = [](const char* name, std::size_t bytes) { fmt::print("{:<14}{:>10.1f} MB\n", name, static_cast<double>(bytes) / 1e6); };
+  fmt::print("{} tokens a step in {} grains, {} at once\n", p.tokens_a_step, p.grains, p.micro_grains);
+  row("parameters", p.parameters);
+  row("optimiser", p.optimiser);
+  row("gradients", p.gradients);
+  row("activations", p.activations);
+  row("in all", p.total());
+  return 0;
+}
+
+int run(Flags& f) {
+  train::Recipe recipe = train::read_recipe(f.recipe);
+  if (!f.out.empty()) {
+    recipe.out = f.out;
+  }
+  if (f.steps > 0) {
+    recipe.steps = f.steps;
+    require(recipe.warmup < recipe.steps, "--steps {} is not above the recipe's schedule.warmup of {}", f.steps, recipe.warmup);
+  }
+  if (f.plan) {
+    return show_plan(recipe, f);
+  }
+  const SaveAndStop signals;
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  train::RunObserver observer;
+  observer.on_step = [&](const train::StepReport& s) {
+    if (!f.quiet) {
+      show_step(s, terminal);
+    }
+  };
+  observer.on_note = [&](const std::string& note) {
+    if (!f.quiet) {
+      fmt::print(stderr, "{}{}\n", terminal ? "\r\033[K" : "", note);
+    }
+  };
+  const train::RunResult r = train::run(recipe, f.options, observer, signals.token());
+  if (f.json) {
+    const nlohmann::json j{{"step", r.step},       {"loss", r.loss},   {"finished", r.finished},
+                           {"checkpoint", r.checkpoint}, {"curve", r.curve}, {"planned_peak_bytes", r.planned_peak_bytes}};
+    fmt::print("{}\n", j.dump());
+  } else if (!f.quiet) {
+    fmt::print("{} at step {}: loss {:.4f}, checkpoint {}, curve {}\n", r.finished ? "finished" : "stopped", r.step, r.loss, r.checkpoint, r.curve);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, int& exit_code) {
+  CLI::App* c = app.add_subcommand("train", "Pretrain or fine-tune a model by a recipe");
+  auto f = std::make_shared<Flags>();
+  c->add_option("recipe", f->recipe, "The recipe, a TOML file (recipes/ has some to start from)")->required();
+  c->add_option("--out", f->out, "Folder of checkpoints and metrics, in place of the recipe's train.out");
+  c->add_option("--steps", f->steps, "Number of steps, in place of the recipe's train.steps")->check(CLI::PositiveNumber);
+  c->add_option("--stop-after", f->options.stop_after, "Save and stop after this many steps of this call")->check(CLI::PositiveNumber);
+  c->add_option("--resume", f->options.resume, "auto (the newest good checkpoint in the out folder), never, or a checkpoint's path")->capture_default_str();
+  c->add_option("--micro-grains", f->options.micro_grains, "Most grains computed at once: less memory, the same bits")->check(CLI::PositiveNumber);
+  c->add_flag("--plan", f->plan, "Say what memory the run takes, and run nothing");
+  c->add_flag("--quiet", f->quiet, "No progress");
+  c->add_flag("--json", f->json, "Report as one JSON object on standard output");
+  c->footer(
+      "Ctrl-C or SIGTERM finishes the step, saves and stops; the same command goes on to the same bits.\n"
+      "Examples:\n"
+      "  isotone train recipes/demo.toml\n"
+      "  isotone train recipes/demo.toml --plan\n"
+      "  isotone train recipes/demo.toml --stop-after 5 && isotone train recipes/demo.toml");
+  c->callback([f, &exit_code] { exit_code = run(*f); });
+}
+
+}  // namespace isotone::cli

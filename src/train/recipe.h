@@ -1,0 +1,55 @@
+// A training recipe: everything that decides the numbers of a run, read from TOML and checked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace isotone::train {
+
+struct Recipe {
+  // [model]
+  std::string model;      ///< folder or .gguf to start from
+  std::string config;     ///< or: config.json of a fresh model
+  std::string tokenizer;  ///< of a fresh model: a folder or .gguf that has one
+  // [data]
+  std::string kind = "text";  ///< text or chat
+  std::vector<std::string> files;
+  std::vector<std::string> validation;  ///< files of the evaluation split; may be empty
+  std::int64_t grain_tokens = 256;
+  // [batch]
+  std::int64_t rounds = 1;
+  std::int64_t grains = 2;  ///< of a round
+  // [optimiser]
+  double lr = 1e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip = 1.0;
+  // [schedule]
+  std::string schedule = "cosine";  ///< cosine, wsd (warm-up, stable, decay) or constant
+  std::int64_t warmup = 0;          ///< steps
+  double final_share = 0.1;         ///< the last learning rate as a share of lr
+  double decay_share = 0.2;         ///< wsd: share of all steps that decays
+  // [train]
+  std::int64_t steps = 100;
+  DType dtype = DType::f32;  ///< of the computation; masters are f32
+  std::uint64_t seed = 0;
+  std::string recompute = "none";  ///< none or layer
+  std::int64_t eval_every = 0;     ///< steps; 0: never
+  std::int64_t eval_grains = 8;
+  std::int64_t checkpoint_every = 0;  ///< steps; 0: at the end only
+  std::int64_t keep = 2;              ///< newest checkpoints kept
+  std::string out = "build/run";
+
+  /// SHA-256 over everything above that decides numbers (not out, keep, checkpoint_every, recompute).
+  [[nodiscard]] std::string fingerprint() const;
+};
+
+/// Reads and checks a recipe; relative paths are taken from the working directory. Throws Error naming the file, the key, what
+/// was found and what is allowed; for an unknown key, the nearest known one.
+Recipe read_recipe(const std::string& path);
+Recipe parse_recipe(const std::string& text, const std::string& name);
+
+/// Learning rate of step `step` (0 is the first): f64, a function of the recipe and the step alone.
+double learning_rate(const Recipe& recipe, std::int64_t step);
+
+}  // namespace isotone::train

@@ -1,0 +1,57 @@
+// A whole training run: data, steps, evaluation, checkpoints, metrics, and going on where an earlier run stopped.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "train/recipe.h"
+
+namespace isotone::train {
+
+struct RunOptions {
+  /// "auto": go on from the newest good checkpoint in the recipe's out folder; "never": start anew (the folder must hold no
+  /// checkpoint); else the path of a checkpoint.
+  std::string resume = "auto";
+  /// Stop after this many steps of this call, with a checkpoint; 0: go on to the end.
+  std::int64_t stop_after = 0;
+  /// Most grains computed at once; 0: chosen from the grain's length. Never shows in a result.
+  std::int64_t micro_grains = 0;
+};
+
+struct StepReport {
+  std::int64_t step = 0, steps = 0;  ///< done, of all
+  double loss = 0.0, eval_loss = -1.0;  ///< eval_loss below 0: none at this step
+  float grad_norm = 0.0F;
+  double lr = 0.0, tok_s = 0.0, seconds_left = 0.0;
+  std::int64_t tokens = 0;
+  std::string batch_sha256;
+};
+
+struct RunObserver {
+  std::function<void(const StepReport&)> on_step;
+  /// Things worth telling: resuming, a damaged checkpoint, a saved one.
+  std::function<void(const std::string&)> on_note;
+};
+
+struct RunResult {
+  std::int64_t step = 0;
+  double loss = 0.0;
+  bool finished = false;  ///< all steps of the recipe are done
+  std::string checkpoint;  ///< newest one written or found
+  std::string curve;       ///< SVG of the loss
+  std::size_t planned_peak_bytes = 0;
+};
+
+/// What a run would take, before anything runs. Bytes.
+struct RunPlan {
+  std::size_t parameters = 0, optimiser = 0, gradients = 0, activations = 0;
+  std::int64_t micro_grains = 0, grains = 0, tokens_a_step = 0;
+  [[nodiscard]] std::size_t total() const { return parameters + optimiser + gradients + activations; }
+};
+RunPlan plan_run(const Recipe& recipe, const RunOptions& options);
+
+/// Runs the recipe; on a stop request it finishes the step, saves and returns. Throws Error as docs/training.md lists.
+RunResult run(const Recipe& recipe, const RunOptions& options, const RunObserver& observer, const std::stop_token& stop);
+
+}  // namespace isotone::train

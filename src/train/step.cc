@@ -1,0 +1,267 @@
+#include "train/step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/exact_sum.h"
+#include "base/fmath.h"
+#include "base/tree.h"
+
+namespace isotone::train {
+
+namespace {
+
+/// Arguments after the parameters: ids, targets, positions, document starts, weight of a token's loss.
+constexpr std::size_t kBatchArguments = 5;
+
+CompileSettings donate_range(std::size_t begin, std::size_t end) {
+  CompileSettings s;
+  for (std::size_t i = begin; i < end; ++i) {
+    s.donate.push_back(i);
+  }
+  return s;
+}
+
+/// Index of the parameter that both the embedding and the logits use; as many as there are where none is.
+std::size_t shared_parameter(const ModelConfig& config, const std::vector<nn::ParameterSpec>& specs) {
+  for (std::size_t i = 0; config.tie_embeddings && i < specs.size(); ++i) {
+    if (specs[i].name == "model.embed_tokens.weight") {
+      return i;
+    }
+  }
+  return specs.size();
+}
+
+}  // namespace
+
+Stepper::Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t micro_grains)
+    : config_(config),
+      recipe_(recipe),
+      micro_grains_(std::max<std::int64_t>(1, micro_grains)),
+      architecture_(models::architecture_of(config)),
+      specs_(architecture_.parameters(config)),
+      shared_(shared_parameter(config, specs_)),
+      micro_([this](const Tensors& a) { return losses_of(a, Want::uses); }),
+      whole_([this](const Tensors& a) { return losses_of(a, Want::sums); }),
+      forward_([this](const Tensors& a) { return losses_of(a, Want::losses); }),
+      add_(
+          [](const Tensors& a) {
+            Tensors out;
+            for (std::size_t i = 0; i < a.size() / 2; ++i) {
+              out.push_back(a[i] + a[a.size() / 2 + i]);
+            }
+            return out;
+          },
+          donate_range(0, specs_.size() + (shared_ < specs_.size() ? 1 : 0))),
+      join_([](const Tensors& a) { return Tensors{Tensor(ops::fan_in({a[0], a[1]}, DType::f32))}; }, donate_range(0, 1)),
+      norm_([](const Tensors& a) { return Tensors{Tensor(ops::sqrt(ops::exact_sum({a.begin(), a.end()}, true)))}; }),
+      // p, m, v of every parameter, its gradient, and the scalars with and without weight decay.
+      update_(
+          [this](const Tensors& a) {
+            const std::size_t n = specs_.size();
+            Tensors p, m, v;
+            for (std::size_t i = 0; i < n; ++i) {
+              const Values out = ops::adamw(a[i], a[n + i], a[2 * n + i], a[3 * n + i], a[specs_[i].decay ? 4 * n : 4 * n + 1]);
+              p.emplace_back(out[0]);
+              m.emplace_back(out[1]);
+              v.emplace_back(out[2]);
+            }
+            p.insert(p.end(), m.begin(), m.end());
+            p.insert(p.end(), v.begin(), v.end());
+            return p;
+          },
+          donate_range(0, 3 * specs_.size())) {
+  models::add_tables(config_, tables_);
+}
+
+Tensors Stepper::losses_of(const Tensors& arguments, Want want) {
+  const std::size_t n = specs_.size();
+  const auto batch = [&](std::size_t i) { return arguments[n + i]; };
+  Tensor per_token;
+  const auto objective = [&](const Tensors& values) {
+    nn::Parameters p;
+    for (std::size_t i = 0; i < n; ++i) {
+      p.set(specs_[i].name, ops::cast(values[i], recipe_.dtype));
+    }
+    for (const auto& [name, table] : tables_.all()) {
+      p.set(name, table);
+    }
+    nn::PackedAttention attention(batch(3));
+    const Tensor hidden = architecture_.hidden(config_, p, batch(0), batch(2), attention, {recipe_.dtype, recipe_.recompute == "layer"});
+    if (shared_ < n) {
+      p.set(specs_[shared_].name, ops::cast(values[n], recipe_.dtype));
+    }
+    per_token = ops::cross_entropy(architecture_.logits(config_, p, hidden), batch(1))[0];
+    return Tensors{Tensor(ops::exact_sum({ops::mul(per_token, batch(4))}))};
+  };
+  Tensors parameters(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(n));
+  if (shared_ < n) {
+    parameters.push_back(arguments[shared_]);  // the second use: its gradient is summed over the batch on its own
+  }
+  if (want == Want::losses) {
+    objective(parameters);
+    return {per_token};
+  }
+  Tensors out = value_and_grad(objective)(parameters).gradients;
+  if (want == Want::sums && shared_ < n) {
+    out[shared_] = Tensor(ops::fan_in({out[shared_], out[n]}, DType::f32));
+    out.pop_back();
+  }
+  out.insert(out.begin(), per_token);
+  return out;
+}
+
+Tensors Stepper::batch_tensors(const data::Batch& b) const {
+  const Shape shape{b.grains, b.tokens};
+  return {Tensor::from(b.ids, shape), Tensor::from(b.targets, shape), Tensor::from(b.positions, shape), Tensor::from(b.starts, shape)};
+}
+
+/// Gradients of grains of one round: nodes of the element tree over them, at most micro_grains_ at a time. Where that is not
+/// the whole global batch, the uses of a shared parameter stay apart (its second one last): the contract adds them after
+/// the rounds.
+Tensors Stepper::gradients(const TrainState& state, const data::Batch& batch, float weight, std::vector<float>& losses) {
+  if (batch.grains > micro_grains_) {
+    const std::int64_t left = (batch.grains + 1) / 2;
+    Tensors both = gradients(state, batch.part(0, left), weight, losses);
+    Tensors right = gradients(state, batch.part(left, batch.grains - left), weight, losses);
+    both.insert(both.end(), std::make_move_iterator(right.begin()), std::make_move_iterator(right.end()));
+    return add_(both);
+  }
+  Tensors arguments;
+  for (const nn::ParameterSpec& s : specs_) {
+    arguments.push_back(state.parameters.at(s.name));
+  }
+  for (Tensor& t : batch_tensors(batch)) {
+    arguments.push_back(std::move(t));
+  }
+  arguments.push_back(Tensor::from(std::vector<float>{weight}, {}));
+  Tensors out = (whole_batch() ? whole_ : micro_)(arguments);
+  const std::vector<float> l = out[0].to_floats();
+  losses.insert(losses.end(), l.begin(), l.end());
+  out.erase(out.begin());
+  return out;
+}
+
+StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
+  StepResult result;
+  result.tokens = batch.learned();
+  require(result.tokens > 0, "step {}: the global batch has no token to learn", state.step);
+  const float weight = 1.0F / static_cast<float>(result.tokens);
+  std::vector<float> losses;
+  Tensors total;
+  for (std::int64_t round = 0; round < recipe_.rounds; ++round) {
+    Tensors g = gradients(state, batch.part(round * recipe_.grains, recipe_.grains), weight, losses);
+    if (round == 0) {
+      total = std::move(g);
+    } else {
+      total.insert(total.end(), std::make_move_iterator(g.begin()), std::make_move_iterator(g.end()));
+      total = add_(Tensors(std::move(total)));
+    }
+  }
+  if (shared_ < specs_.size() && !whole_batch()) {
+    Tensors uses{std::move(total[shared_]), std::move(total.back())};
+    total.pop_back();
+    total[shared_] = join_(uses)[0];
+  }
+  ExactSum sum;
+  sum.add(losses);
+  result.loss = sum.round() / static_cast<double>(result.tokens);
+  result.grad_norm = norm_(total)[0].item();
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+    name_fault(state, batch, total);
+  }
+  const auto t = static_cast<double>(state.step + 1);
+  const auto clip_at = static_cast<float>(recipe_.clip);
+  const float clip = std::min(1.0F, clip_at / (result.grad_norm + 1e-6F));
+  const auto scalars = [&](double decay) {
+    return Tensor::from(std::vector<float>{static_cast<float>(learning_rate(recipe_, state.step)), static_cast<float>(recipe_.beta1),
+                                           static_cast<float>(recipe_.beta2), static_cast<float>(recipe_.eps), static_cast<float>(decay),
+                                           static_cast<float>(1.0 / (1.0 - fmath64::pow(recipe_.beta1, t))),
+                                           static_cast<float>(1.0 / (1.0 - fmath64::pow(recipe_.beta2, t))), clip},
+                        {8});
+  };
+  Tensors arguments;
+  for (nn::Parameters* group : {&state.parameters, &state.m, &state.v}) {
+    for (const nn::ParameterSpec& s : specs_) {
+      arguments.push_back(group->at(s.name));
+    }
+  }
+  // The state lets go of its tensors, so that they can be updated where they lie.
+  state.parameters = {};
+  state.m = {};
+  state.v = {};
+  arguments.insert(arguments.end(), std::make_move_iterator(total.begin()), std::make_move_iterator(total.end()));
+  arguments.push_back(scalars(recipe_.weight_decay));
+  arguments.push_back(scalars(0.0));
+  const Tensors updated = update_(arguments);
+  const std::size_t n = specs_.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    state.parameters.set(specs_[i].name, updated[i]);
+    state.m.set(specs_[i].name, updated[n + i]);
+    state.v.set(specs_[i].name, updated[2 * n + i]);
+  }
+  ++state.step;
+  state.tokens += result.tokens;
+  return result;
+}
+
+double Stepper::evaluate(const nn::Parameters& parameters, const data::Batch& batch) {
+  ExactSum sum;
+  for (std::int64_t at = 0; at < batch.grains; at += micro_grains_) {
+    const data::Batch part = batch.part(at, std::min(micro_grains_, batch.grains - at));
+    Tensors arguments;
+    for (const nn::ParameterSpec& s : specs_) {
+      arguments.push_back(parameters.at(s.name));
+    }
+    for (Tensor& t : batch_tensors(part)) {
+      arguments.push_back(std::move(t));
+    }
+    arguments.push_back(Tensor::from(std::vector<float>{1.0F}, {}));
+    sum.add(forward_(arguments)[0].to_floats());
+  }
+  return sum.round() / static_cast<double>(std::max<std::int64_t>(1, batch.learned()));
+}
+
+device::MemoryReport Stepper::memory(std::int64_t grains) {
+  std::vector<Type> types;
+  for (const nn::ParameterSpec& s : specs_) {
+    types.push_back({DType::f32, s.shape});
+  }
+  for (int i = 0; i < 4; ++i) {
+    types.push_back({DType::i32, {grains, recipe_.grain_tokens}});
+  }
+  types.push_back({DType::f32, {}});
+  static_assert(kBatchArguments == 5);
+  return (whole_batch() ? whole_ : micro_).memory(types);
+}
+
+void Stepper::name_fault(const TrainState& state, const data::Batch& batch, const Tensors& gradients) {
+  const auto bad = [](const Tensor& t) {
+    const std::vector<float> values = t.to_floats();
+    return std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+  };
+  const std::string hint = "the last checkpoint is whole; try a lower learning rate, or look at the data of this batch";
+  for (const nn::ParameterSpec& s : specs_) {
+    require(!bad(state.parameters.at(s.name)), "step {}: parameter '{}' holds a NaN or an infinity; {}", state.step, s.name, hint);
+  }
+  // Forward again, layer by layer of the recording, to find the first value.
+  nn::Parameters p;
+  for (const nn::ParameterSpec& s : specs_) {
+    p.set(s.name, ops::cast(state.parameters.at(s.name), recipe_.dtype));
+  }
+  for (const auto& [name, table] : tables_.all()) {
+    p.set(name, table);
+  }
+  const Tensors b = batch_tensors(batch.part(0, std::min(batch.grains, micro_grains_)));
+  nn::PackedAttention attention(b[3]);
+  const Tensor hidden = architecture_.hidden(config_, p, b[0], b[2], attention, {recipe_.dtype});
+  require(!bad(hidden), "step {}: the last hidden state holds a NaN or an infinity; {}", state.step, hint);
+  require(!bad(architecture_.logits(config_, p, hidden)), "step {}: the logits hold a NaN or an infinity; {}", state.step, hint);
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    require(!bad(gradients[i]), "step {}: the gradient of '{}' holds a NaN or an infinity; {}", state.step, specs_[i].name, hint);
+  }
+  fail("step {}: the loss or the gradient norm is not finite, though no single tensor is: it overflows; {}", state.step, hint);
+}
+
+}  // namespace isotone::train

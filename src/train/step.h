@@ -1,0 +1,51 @@
+// One optimiser step: gradients of a global batch in the contract's order (docs/numerics.md, section 6), then AdamW.
+#pragma once
+
+#include "data/grains.h"
+#include "models/model.h"
+#include "tensor/transforms.h"
+#include "train/checkpoint.h"
+#include "train/recipe.h"
+
+namespace isotone::train {
+
+struct StepResult {
+  double loss = 0.0;       ///< mean negative log-likelihood of the learned tokens, exact sum rounded once
+  float grad_norm = 0.0F;  ///< before clipping
+  std::int64_t tokens = 0;  ///< learned ones
+};
+
+class Stepper {
+ public:
+  /// `micro_grains`: most grains computed at once; never shows in a result.
+  Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t micro_grains);
+
+  /// Does step `state.step` on the global batch and counts it. Throws Error naming the first tensor that is not finite; the
+  /// state is then as before.
+  StepResult step(TrainState& state, const data::Batch& batch);
+  /// Mean loss of the learned tokens of a batch, forward only.
+  double evaluate(const nn::Parameters& parameters, const data::Batch& batch);
+  /// Memory of the gradient step's plan for a micro-batch of `grains`, known before anything runs. Bytes.
+  device::MemoryReport memory(std::int64_t grains);
+
+ private:
+  /// What a compiled step gives beside the losses: nothing, gradients by use, or gradients by parameter.
+  enum class Want { losses, uses, sums };
+  Tensors losses_of(const Tensors& arguments, Want want);
+  /// Whether the global batch is computed at once.
+  [[nodiscard]] bool whole_batch() const { return recipe_.rounds == 1 && recipe_.grains <= micro_grains_; }
+  Tensors gradients(const TrainState& state, const data::Batch& batch, float weight, std::vector<float>& losses);
+  Tensors batch_tensors(const data::Batch& batch) const;
+  [[noreturn]] void name_fault(const TrainState& state, const data::Batch& batch, const Tensors& gradients);
+
+  ModelConfig config_;
+  Recipe recipe_;
+  std::int64_t micro_grains_;
+  const models::Architecture& architecture_;
+  std::vector<nn::ParameterSpec> specs_;
+  std::size_t shared_;  // the parameter with two uses
+  nn::Parameters tables_;
+  Compiled micro_, whole_, forward_, add_, join_, norm_, update_;
+};
+
+}  // namespace isotone::train
