@@ -1,6 +1,8 @@
 // Attributes of an operation: a short ordered list of named constants, enough to print, hash and rebuild the operation.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -52,7 +54,14 @@ class Attrs {
     return nullptr;
   }
   [[nodiscard]] const std::vector<std::pair<std::string, Attr>>& items() const { return items_; }
-  friend bool operator==(const Attrs&, const Attrs&) = default;
+  /// Numbers are compared by their bits: 0.0 and -0.0 make different values.
+  friend bool operator==(const Attrs& a, const Attrs& b) {
+    return std::equal(a.items_.begin(), a.items_.end(), b.items_.begin(), b.items_.end(), [](const auto& x, const auto& y) {
+      const auto *p = std::get_if<double>(&x.second), *q = std::get_if<double>(&y.second);
+      return x.first == y.first && (p != nullptr && q != nullptr ? std::bit_cast<std::uint64_t>(*p) == std::bit_cast<std::uint64_t>(*q)
+                                                                 : x.second == y.second);
+    });
+  }
 
  private:
   template <class T>

@@ -23,6 +23,10 @@ std::string print_attr(const Attr& attr) {
   if (const auto* s = std::get_if<std::string>(&attr)) {
     std::string out = "\"";
     for (const char c : *s) {
+      if (c == '\n') {
+        out += "\\n";  // one instruction a line
+        continue;
+      }
       if (c == '"' || c == '\\') {
         out += '\\';
       }
@@ -90,9 +94,11 @@ class Reader {
     if (accept("\"")) {
       std::string s;
       while (at_ < text_.size() && text_[at_] != '"') {
-        at_ += text_[at_] == '\\' ? 1 : 0;
+        const bool escaped = text_[at_] == '\\';
+        at_ += escaped ? 1 : 0;
         require(at_ < text_.size(), "graph text, line {}: a text attribute does not end", line_);
-        s += text_[at_++];
+        s += escaped && text_[at_] == 'n' ? '\n' : text_[at_];
+        ++at_;
       }
       expect("\"");
       return s;
@@ -111,8 +117,18 @@ class Reader {
     return integer();
   }
   Type type() {
-    const DType dtype = parse_dtype(word());
-    return {dtype, ints()};
+    const std::string name = word();
+    try {
+      const DType dtype = parse_dtype(name);
+      return {dtype, ints()};
+    } catch (const Error& e) {
+      throw named(e);
+    }
+  }
+  /// An error of somebody else, with the line.
+  [[nodiscard]] Error named(const Error& e) const {
+    const std::string where = fmt::format("graph text, line {}", line_);
+    return std::string_view(e.what()).starts_with(where) ? e : e.in(where);
   }
   ValueId value() {
     if (accept("none")) {
@@ -201,7 +217,12 @@ Graph parse(std::string_view text, const std::function<std::string_view(std::str
       } while (r.accept(","));
       r.expect("=");
       Instruction i;
-      i.op = intern(r.word());
+      const std::string op = r.word();
+      try {
+        i.op = intern(op);
+      } catch (const Error& e) {
+        throw r.named(e);
+      }
       r.expect("(");
       while (!r.accept(")")) {
         i.inputs.push_back(known(r.value()));

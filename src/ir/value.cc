@@ -28,24 +28,26 @@ const std::shared_ptr<Storage>& Value::storage() const {
 }
 
 Node::~Node() {
-  thread_local std::vector<NodePtr>* pending = nullptr;
-  auto release = [](Values& inputs, std::vector<NodePtr>& to) {
-    for (Value& v : inputs) {
-      if (v.node() != nullptr && v.node().use_count() == 1) {
-        to.push_back(v.node());
+  // Inputs go to a list that the outermost destructor on this thread empties: a nested one only adds to it, so the depth
+  // stays at two whatever the graph looks like.
+  thread_local Values* pending = nullptr;
+  const auto release = [](Values& from, Values& to) {
+    for (Value& v : from) {
+      if (v) {
+        to.push_back(std::move(v));
       }
     }
-    inputs.clear();
+    from.clear();
   };
   if (pending != nullptr) {
     release(inputs, *pending);
     return;
   }
-  std::vector<NodePtr> list;
+  Values list;
   pending = &list;
   release(inputs, list);
   while (!list.empty()) {
-    const NodePtr last = std::move(list.back());
+    const Value last = std::move(list.back());
     list.pop_back();
   }
   pending = nullptr;

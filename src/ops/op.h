@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/half.h"
 #include "ir/value.h"
 
@@ -27,13 +28,20 @@ using ir::Values;
 /// Types of the inputs of a call; optional inputs may be absent.
 class InTypes {
  public:
-  explicit InTypes(std::vector<const Type*> types) : types_(std::move(types)) {}
+  explicit InTypes(std::vector<const Type*> types, std::string_view op = "operation") : types_(std::move(types)), op_(op) {}
   [[nodiscard]] int size() const { return static_cast<int>(types_.size()); }
   [[nodiscard]] bool has(int i) const { return i < size() && types_[static_cast<std::size_t>(i)] != nullptr; }
-  const Type& operator[](int i) const { return *types_[static_cast<std::size_t>(i)]; }
+  /// Throws where input i is not given or empty, naming the operation.
+  const Type& operator[](int i) const {
+    if (!has(i)) [[unlikely]] {
+      fail("{}: input {} is missing or empty", op_, i);
+    }
+    return *types_[static_cast<std::size_t>(i)];
+  }
 
  private:
   std::vector<const Type*> types_;
+  std::string_view op_;
 };
 
 /// What a gradient rule sees. `cotangents[i]` belongs to `outputs[i]` and may be none.

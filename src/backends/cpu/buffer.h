@@ -43,6 +43,8 @@ class CpuBuffer : public device::Buffer {
   void set_constant(const ir::Type& type) override;
   [[nodiscard]] bool constant() const { return constant_; }
   [[nodiscard]] std::byte* data() { return data_; }
+  /// Whether a plan may write results here: not where the memory is adopted or declared to be constant.
+  [[nodiscard]] bool writable() const { return pool_ != nullptr && !constant_; }
 
   /// The weight [n, k] in this buffer, packed at the first call and kept. Only for constant buffers.
   const PackedWeight& packed(DType dtype, std::int64_t n, std::int64_t k);

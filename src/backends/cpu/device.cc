@@ -57,8 +57,8 @@ class CpuExecutable : public device::Executable {
       const auto root = static_cast<std::size_t>(plan_.input_roots[i]);
       owned[root] = inputs[i];
       // Equal values may share one buffer. Held here (`inputs`, `owned`) and by its tensor alone, it may be overwritten;
-      // held by anybody else, a copy is.
-      if (plan_.donated[i] && inputs[i].use_count() > 3) {
+      // held by anybody else, or not ours to write, a copy is.
+      if (plan_.donated[i] && (inputs[i].use_count() > 3 || !static_cast<CpuBuffer*>(inputs[i].get())->writable())) {
         owned[root] = std::make_shared<CpuBuffer>(pool_, inputs[i]->bytes());
         inputs[i]->read(static_cast<CpuBuffer*>(owned[root].get())->data());
       }
