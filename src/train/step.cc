@@ -245,7 +245,7 @@ void Stepper::name_fault(const TrainState& state, const data::Batch& batch, cons
   for (const nn::ParameterSpec& s : specs_) {
     require(!bad(state.parameters.at(s.name)), "step {}: parameter '{}' holds a NaN or an infinity; {}", state.step, s.name, hint);
   }
-  // Forward again, layer by layer of the recording, to find the first value.
+  // Forward again, to find the first value.
   nn::Parameters p;
   for (const nn::ParameterSpec& s : specs_) {
     p.set(s.name, ops::cast(state.parameters.at(s.name), recipe_.dtype));
@@ -253,11 +253,13 @@ void Stepper::name_fault(const TrainState& state, const data::Batch& batch, cons
   for (const auto& [name, table] : tables_.all()) {
     p.set(name, table);
   }
-  const Tensors b = batch_tensors(batch.part(0, std::min(batch.grains, micro_grains_)));
-  nn::PackedAttention attention(b[3]);
-  const Tensor hidden = architecture_.hidden(config_, p, b[0], b[2], attention, {recipe_.dtype});
-  require(!bad(hidden), "step {}: the last hidden state holds a NaN or an infinity; {}", state.step, hint);
-  require(!bad(architecture_.logits(config_, p, hidden)), "step {}: the logits hold a NaN or an infinity; {}", state.step, hint);
+  for (std::int64_t at = 0; at < batch.grains; at += micro_grains_) {
+    const Tensors b = batch_tensors(batch.part(at, std::min(batch.grains - at, micro_grains_)));
+    nn::PackedAttention attention(b[3]);
+    const Tensor hidden = architecture_.hidden(config_, p, b[0], b[2], attention, {recipe_.dtype});
+    require(!bad(hidden), "step {}: the last hidden state holds a NaN or an infinity; {}", state.step, hint);
+    require(!bad(architecture_.logits(config_, p, hidden)), "step {}: the logits hold a NaN or an infinity; {}", state.step, hint);
+  }
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     require(!bad(gradients[i]), "step {}: the gradient of '{}' holds a NaN or an infinity; {}", state.step, specs_[i].name, hint);
   }

@@ -1,0 +1,30 @@
+// Training steps of a synthetic model and batch, for `isotone bench train`: the same Stepper as a run's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/dtype.h"
+
+namespace isotone::train {
+
+struct BenchmarkOptions {
+  std::string size = "135m";  ///< shapes of SmolLM2: "135m" or "360m"; or "tiny"
+  std::int64_t batch = 1;     ///< grains, computed at once
+  std::int64_t seq = 512;     ///< tokens of a grain, a multiple of 64
+  DType dtype = DType::f32;
+  std::int64_t steps = 5;     ///< timed ones, after one that is not
+  std::string recompute = "none";
+};
+
+struct BenchmarkResult {
+  double seconds = 0.0;  ///< of the median step
+  double tok_s = 0.0;
+  double loss = 0.0;     ///< of the last step
+  std::size_t planned_bytes = 0;  ///< parameters, moments, gradients, and the plan's intermediate values
+};
+
+/// Throws Error for a size that is not known and for shapes that do not fit.
+BenchmarkResult benchmark_training(const BenchmarkOptions& options);
+
+}  // namespace isotone::train
