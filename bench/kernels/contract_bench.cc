@@ -1,6 +1,7 @@
 // Speed of the contraction kernels: GFLOP/s by shape and dtype, GB/s of packed weights at one row, and what the tree
 // costs against the same kernel with one long chain. Usage: contract_bench [filter]. Best of several runs.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/contract.h"
 #include "backends/cpu/kernels/contract_table.h"
+#include "base/numerics.h"
 #include "base/parallel.h"
 #include "base/tree.h"
 
@@ -58,9 +60,15 @@ bool skipped(const std::string& name) {
   return !filter.empty() && name.find(filter) == std::string::npos;
 }
 
+std::string profile() {
+  return numerics_profile() == NumericsProfile::pairdot_1
+             ? ""
+             : " " + std::string(numerics_profile_name(numerics_profile()));
+}
+
 void plain(const char* label, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, DType c_dtype, bool a_k,
            bool b_k, std::int64_t outer = 1) {
-  const std::string name = std::string("plain ") + label + " " + std::string(dtype_name(dtype));
+  const std::string name = std::string("plain ") + label + " " + std::string(dtype_name(dtype)) + profile();
   if (skipped(name)) {
     return;
   }
@@ -84,7 +92,7 @@ void plain(const char* label, std::int64_t m, std::int64_t n, std::int64_t k, DT
 }
 
 void packed(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
-  const std::string name = "packed " + std::string(dtype_name(dtype));
+  const std::string name = "packed " + std::string(dtype_name(dtype)) + profile();
   if (skipped(name)) {
     return;
   }
@@ -156,6 +164,21 @@ void tree_cost(DType dtype, std::int64_t k) {
 #endif
 }
 
+/// What the profile amx-1 is for; names carry it.
+void bf16_profile_rows() {
+  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{
+           {504, 576, 576}, {504, 1536, 576}, {504, 576, 1536}, {504, 49152, 576}, {2048, 2048, 2048}}) {
+    packed(m, n, k, DType::bf16);
+    plain("forward", m, n, k, DType::bf16, DType::bf16, true, true);
+  }
+  plain("dX", 504, 576, 1536, DType::bf16, DType::bf16, true, false);
+  plain("dW", 1536, 576, 504, DType::bf16, DType::f32, false, false, 4);
+  for (const std::int64_t m : {1, 4, 16}) {
+    packed(m, 49152, 576, DType::bf16);
+    packed(m, 4096, 14336, DType::bf16);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -191,5 +214,9 @@ int main(int argc, char** argv) {
     packed(1, 576, 1536, dtype);
     packed(1, 4096, 14336, dtype);
   }
+  // The same under the profile amx-1, on tile units where the processor has them.
+  set_numerics_profile(NumericsProfile::amx_1);
+  std::printf("profile amx-1, %s\n", amx_in_use() ? "tile units" : "by emulation");
+  bf16_profile_rows();
   return 0;
 }

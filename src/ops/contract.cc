@@ -2,6 +2,7 @@
 #include "ops/functions.h"
 #include <cmath>
 
+#include "base/numerics.h"
 #include "base/tree.h"
 #include "ops/support/contraction.h"
 
@@ -129,6 +130,7 @@ void Contract::reference(const ReferenceCall& c) {
   const ContractionSpec s = parse_contraction(c.attrs.text("spec"), *a.type, *b.type);
   const auto sa = ir::contiguous_strides(a.type->shape), sb = ir::contiguous_strides(b.type->shape);
   const bool pairs = a.type->dtype == DType::bf16;
+  const bool blocks = pairs && numerics_profile() == NumericsProfile::amx_1;
   for (std::int64_t o = 0; o < y.elements(); ++o) {
     std::int64_t rest = o, at = 0, bt = 0;
     for (std::size_t d = s.out.size(); d-- > 0;) {
@@ -154,6 +156,11 @@ void Contract::reference(const ReferenceCall& c) {
       }
       const auto leaf = [&](std::int64_t begin, std::int64_t count) {
         float acc = 0.0F;
+        if (blocks) {
+          return block_leaf(count, [&](std::int64_t i, float chain) {
+                   return std::fma(a.get(pa + (begin + i) * da), b.get(pb + (begin + i) * db), chain);
+                 }) + 0.0F;
+        }
         const auto step = [&](std::int64_t i) { acc = std::fma(a.get(pa + i * da), b.get(pb + i * db), acc); };
         for (std::int64_t i = 0; i < count; ++i) {
           // bf16: within each pair of neighbours the odd one first (profile pairdot-1).

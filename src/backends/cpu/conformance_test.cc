@@ -13,6 +13,7 @@ namespace {
 TEST(Conformance, EverySampleOnEveryInstructionSet) {
   const auto device = make_cpu_device();
   const Isa saved = current_isa();
+  const bool amx = amx_in_use();
   for (const Isa isa : supported_isas()) {
     set_isa(isa);
     std::size_t run = 0;
@@ -23,6 +24,7 @@ TEST(Conformance, EverySampleOnEveryInstructionSet) {
     EXPECT_GT(run, 200U);
   }
   set_isa(saved);
+  set_amx(amx);
 }
 
 TEST(Conformance, OneThreadLikeTwo) {

@@ -4,6 +4,12 @@
 #include <cstdlib>
 #include <string>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "base/error.h"
 
 namespace isotone::cpu {
@@ -43,7 +49,46 @@ std::atomic<Isa>& chosen() {
   return isa;
 }
 
+bool find_amx() {
+#if defined(__x86_64__) && defined(__linux__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kTile = 1U << 24, kBf16 = 1U << 22;
+  if (!isa_supported(Isa::avx512_bf16) || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTile) == 0 ||
+      (d & kBf16) == 0) {
+    return false;
+  }
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+std::atomic<bool>& amx_chosen() {
+  static std::atomic<bool> use{[] {
+    const char* text = std::getenv("ISOTONE_ISA");
+    return (text == nullptr || *text == 0) && amx_supported();
+  }()};
+  return use;
+}
+
 }  // namespace
+
+bool amx_supported() {
+  static const bool supported = find_amx();
+  return supported;
+}
+
+bool amx_in_use() {
+  return amx_chosen().load(std::memory_order_relaxed);
+}
+
+void set_amx(bool use) {
+  require(!use || (amx_supported() && current_isa() >= Isa::avx512 && current_isa() <= Isa::avx512_bf16),
+          "tile units were asked for beside {}; they need a processor with AMX and an avx512 set",
+          isa_name(current_isa()));
+  amx_chosen().store(use);
+}
 
 std::string_view isa_name(Isa isa) {
   switch (isa) {
@@ -114,6 +159,7 @@ std::string isa_reason() {
 void set_isa(Isa isa) {
   require(isa_supported(isa), "instruction set {} cannot run on this processor", isa_name(isa));
   chosen().store(isa);
+  amx_chosen().store(false);
 }
 
 }  // namespace isotone::cpu

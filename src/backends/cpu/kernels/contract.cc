@@ -10,32 +10,10 @@
 namespace isotone::cpu {
 namespace {
 
-/// How one dtype runs on one instruction set.
-struct Route {
-  const TileFunction* tiles;
-  PackFormat a_format;
-  PackFormat b_format;
-  std::int64_t a_bytes;  // a packed element of A, of one row and one k
-  std::int64_t b_bytes;
-};
-
-Route route_for(const KernelTable& t, DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return {t.f32, PackFormat::words, PackFormat::words, 4, 4};
-    case DType::bf16:
-      return {t.bf16, t.a_bf16, PackFormat::pairs, t.a_bf16 == PackFormat::pairs ? 2 : 4, 2};
-    case DType::f16:
-      return {t.f16, PackFormat::widened, PackFormat::halves, 4, 2};
-    default:
-      fail("a contraction of {} was asked for; it takes f32, bf16 and f16", dtype_name(dtype));
-  }
-}
-
 /// One node of one batch item. `c.a.data` and `c.b.data` are the item's.
-void contract_node(const KernelTable& t, const Contraction& c, const Node& node, const Result& result) {
+void contract_node(const Route& r, const Contraction& c, const Node& node, const Result& result) {
   const DType dtype = c.a.dtype;
-  const Route r = route_for(t, dtype);
+  const KernelTable& t = *r.table;
   const std::int64_t unit = static_cast<std::int64_t>(unit_bytes(dtype));
   const std::int64_t kp = padded_k(dtype, node.k);
   const auto* a =
@@ -44,11 +22,13 @@ void contract_node(const KernelTable& t, const Contraction& c, const Node& node,
       static_cast<const char*>(c.b.data) + (node.outer_begin * c.b.outer_stride + node.k_begin * c.b.k_stride) * unit;
   Product p;
   p.tiles = r.tiles;
-  p.max_rows = t.max_rows;
+  p.max_rows = r.max_rows;
+  p.finish = t.finish;
   p.m = c.m;
   p.outer = node.outer;
   p.k = node.k;
-  p.a_row_bytes = kp * r.a_bytes;
+  p.a_row_bytes = packed_row_bytes(r.a_format, node.k);
+  p.a_direct = direct_rows(r.a_format, a, c.a.row_stride * unit, c.a.outer_stride * unit, c.a.k_stride, node.k);
   p.pack_a = [&](std::int64_t row, std::int64_t rows, char* target) {
     for (std::int64_t o = 0; o < node.outer; ++o) {
       t.pack(r.a_format, a + (row * c.a.row_stride + o * c.a.outer_stride) * unit, c.a.row_stride, c.a.k_stride, rows,
@@ -80,11 +60,8 @@ void contract_node(const KernelTable& t, const Contraction& c, const Node& node,
 }
 
 /// One value per batch item, batch contiguous: lanes over the batch.
-void contract_lanes(const KernelTable& t, const Contraction& c) {
+void contract_lanes(LaneFunction run, const Contraction& c) {
   const std::vector<LeafStep> steps = tree_steps(c.outer, c.k);
-  const LaneFunction run = c.a.dtype == DType::f32    ? t.lanes_f32
-                           : c.a.dtype == DType::bf16 ? t.lanes_bf16
-                                                      : t.lanes_f16;
   const std::int64_t unit = static_cast<std::int64_t>(unit_bytes(c.a.dtype));
   const std::int64_t c_unit = static_cast<std::int64_t>(unit_bytes(c.c_dtype));
   const CFormat format = c_format(c.c_dtype);
@@ -117,19 +94,17 @@ void contract(const Contraction& given) {
           "a contraction with batch {}, outer {}, m {}, n {}, k {} was asked for; outer is at least 1, the rest not "
           "negative",
           c.batch, c.outer, c.m, c.n, c.k);
-  const Isa isa = current_isa();
-  const KernelTable& t = table_for(isa);
-  const Route r = route_for(t, c.a.dtype);
+  const Route r = route_for(c.a.dtype);
   c_format(c.c_dtype);
   if (c.batch == 0 || c.m == 0 || c.n == 0) {
     return;
   }
   if (c.m == 1 && c.n == 1 && c.batch > 1 && c.a.batch_stride == 1 && c.b.batch_stride == 1 && c.c_batch_stride == 1) {
-    log_contraction("contract_lanes", c.a.dtype, isa);
-    contract_lanes(t, c);
+    log_contraction("contract_lanes", c.a.dtype, r.table->finish != nullptr ? isa_name(current_isa()) : r.set);
+    contract_lanes(r.lanes, c);
     return;
   }
-  log_contraction("contract", c.a.dtype, isa);
+  log_contraction("contract", c.a.dtype, r.set);
   if (c.batch > 1 && c.b.batch_stride == 0 && c.a.batch_stride == c.m * c.a.row_stride &&
       c.c_batch_stride == c.m * c.c_row_stride) {
     c.m *= c.batch;  // the batch is more rows
@@ -138,7 +113,7 @@ void contract(const Contraction& given) {
   const std::int64_t unit = static_cast<std::int64_t>(unit_bytes(c.a.dtype));
   const Result result{static_cast<char*>(c.c), c.c_dtype, c.c_row_stride, c.c_column_stride};
   // With more than a tile of rows a panel is used again: its part must fit the cache.
-  const std::int64_t longest = c.m > t.max_rows ? (1 << 20) / (kPanel * r.b_bytes) : INT64_MAX;
+  const std::int64_t longest = c.m > r.max_rows ? (1 << 20) / (kPanel * r.b_bytes) : INT64_MAX;
   const auto item = [&](std::int64_t b) {
     Contraction one = c;
     one.a.data = static_cast<const char*>(c.a.data) + b * c.a.batch_stride * unit;
@@ -146,7 +121,7 @@ void contract(const Contraction& given) {
     Result to = result;
     to.c += b * c.c_batch_stride * result.unit();
     cut_reduction({0, c.outer, 0, c.k}, longest, c.m, c.n, to,
-                  [&](const Node& node, const Result& part) { contract_node(t, one, node, part); });
+                  [&](const Node& node, const Result& part) { contract_node(r, one, node, part); });
   };
   if (c.batch >= 2 * thread_count()) {
     tree_steps(c.outer, c.k);  // refuses here, not on a worker

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/kernel_log.h"
+#include "base/numerics.h"
 #include "base/parallel.h"
 #include "base/tree.h"
 
@@ -30,6 +31,63 @@ const KernelTable& table_for(Isa isa) {
     default:
       return kernels_scalar();
   }
+}
+
+Route route_for(DType dtype) {
+  const Isa isa = current_isa();
+  const KernelTable& t = table_for(isa);
+  switch (dtype) {
+    case DType::f32:
+      return {&t, isa_name(isa), t.f32, t.lanes_f32, t.max_rows, PackFormat::words, PackFormat::words, 4};
+    case DType::bf16:
+      if (numerics_profile() == NumericsProfile::amx_1) {
+        const bool tiles = amx_in_use();
+#if defined(__x86_64__)
+        const KernelTable& b = tiles ? kernels_amx() : t;
+#else
+        const KernelTable& b = t;
+#endif
+        return {&b,
+                tiles ? "amx" : isa_name(isa),
+                b.bf16_blocks,
+                b.lanes_blocks,
+                b.max_rows_blocks,
+                b.a_blocks,
+                PackFormat::pairs,
+                2};
+      }
+      return {&t, isa_name(isa), t.bf16, t.lanes_bf16, t.max_rows, t.a_bf16, PackFormat::pairs, 2};
+    case DType::f16:
+      return {&t, isa_name(isa), t.f16, t.lanes_f16, t.max_rows, PackFormat::widened, PackFormat::halves, 2};
+    default:
+      fail("a contraction of {} was asked for; it takes f32, bf16 and f16", dtype_name(dtype));
+  }
+}
+
+std::int64_t packed_row_bytes(PackFormat format, std::int64_t k) {
+  switch (format) {
+    case PackFormat::words:
+    case PackFormat::widened:
+      return k * 4;
+    case PackFormat::halves:
+      return k * 2;
+    case PackFormat::pairs:
+      return (k + 1) / 2 * 4;
+    case PackFormat::swapped:
+      return (k + 1) / 2 * 8;
+    case PackFormat::tiles:
+      return (k + 31) / 32 * 64;
+  }
+  return 0;
+}
+
+DirectRows direct_rows(PackFormat format, const char* data, std::int64_t row_bytes, std::int64_t outer_bytes,
+                       std::int64_t k_stride, std::int64_t k) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % 64 == 0 && row_bytes % 64 == 0 && outer_bytes % 64 == 0;
+  if (format != PackFormat::tiles || !aligned || k_stride != 1 || k % 32 != 0 || row_bytes % 2048 == 0) {
+    return {};
+  }
+  return {data, row_bytes, outer_bytes};
 }
 
 char* thread_scratch(int which, std::int64_t bytes) {
@@ -85,9 +143,9 @@ CFormat c_format(DType dtype) {
   }
 }
 
-void log_contraction(std::string_view kind, DType dtype, Isa isa) {
+void log_contraction(std::string_view kind, DType dtype, std::string_view set) {
   char name[64];
-  const auto end = fmt::format_to_n(name, sizeof name, "{}.{}.{}", kind, dtype_name(dtype), isa_name(isa));
+  const auto end = fmt::format_to_n(name, sizeof name, "{}.{}.{}", kind, dtype_name(dtype), set);
   log_kernel(std::string_view(name, std::min(end.size, sizeof name)));
 }
 
@@ -98,16 +156,21 @@ void multiply(const Product& p) {
   const std::vector<LeafStep> steps = tree_steps(p.outer, p.k);
   const CFormat format = c_format(p.c.dtype);
   const std::int64_t panels = (p.n + kPanel - 1) / kPanel;
-  const std::int64_t tile_count = (p.m + p.max_rows - 1) / p.max_rows;  // of nearly equal height
+  const std::int64_t tile_count = (p.m + p.max_rows - 1) / p.max_rows;
+  const bool direct = p.a_direct.data != nullptr;
   const std::int64_t row_bytes = std::max<std::int64_t>(1, p.a_row_bytes * p.outer);
-  const auto tile_begin = [&](std::int64_t tile) { return tile * p.m / tile_count; };
+  // Tiles of nearly equal height; tile units, which are set up for a height, get few different ones.
+  const auto tile_begin = [&](std::int64_t tile) {
+    return p.finish != nullptr ? std::min(tile * p.max_rows, p.m) : tile * p.m / tile_count;
+  };
   const auto run = [&](const char* a, std::int64_t tile, std::int64_t panel) {
     const std::int64_t row = tile_begin(tile);
     const Result c = p.c.at(row, panel * kPanel);
     TileArgs args;
     args.rows = tile_begin(tile + 1) - row;
-    args.a = a;
-    args.a_outer_bytes = args.rows * p.a_row_bytes;
+    args.a = direct ? p.a_direct.data + row * p.a_direct.row_bytes : a;
+    args.a_outer_bytes = direct ? p.a_direct.outer_bytes : args.rows * p.a_row_bytes;
+    args.a_row_bytes = direct ? p.a_direct.row_bytes : 0;
     args.b = p.b + panel * p.b_panel_bytes;
     args.b_outer_bytes = p.b_outer_bytes;
     args.steps = steps.data();
@@ -118,6 +181,11 @@ void multiply(const Product& p) {
     args.c_column_stride = c.column_stride;
     args.c_format = format;
     p.tiles[args.rows - 1](args);
+  };
+  const auto finish = [&] {
+    if (p.finish != nullptr) {
+      p.finish();
+    }
   };
   const std::int64_t threads = thread_count();
   if (tile_count >= 4 * threads) {
@@ -134,25 +202,26 @@ void multiply(const Product& p) {
         const std::int64_t first = item % chunks * chunk;
         const std::int64_t last = std::min(first + chunk, tile_count);
         const std::int64_t row0 = tile_begin(first);
-        char* packed = thread_scratch(2, (tile_begin(last) - row0) * row_bytes);
-        for (std::int64_t tile = first; tile < last; ++tile) {
+        char* packed = direct ? nullptr : thread_scratch(2, (tile_begin(last) - row0) * row_bytes);
+        for (std::int64_t tile = first; tile < last && !direct; ++tile) {
           const std::int64_t row = tile_begin(tile);
           p.pack_a(row, tile_begin(tile + 1) - row, packed + (row - row0) * row_bytes);
         }
         const std::int64_t group = item / chunks;
         for (std::int64_t panel = group * panels / groups; panel < (group + 1) * panels / groups; ++panel) {
           for (std::int64_t tile = first; tile < last; ++tile) {
-            run(packed + (tile_begin(tile) - row0) * row_bytes, tile, panel);
+            run(direct ? nullptr : packed + (tile_begin(tile) - row0) * row_bytes, tile, panel);
           }
         }
       }
+      finish();
     });
     return;
   }
   // Few rows: A is packed once, panels are shared out, each streamed once.
-  char* packed = thread_scratch(0, p.m * row_bytes);
+  char* packed = direct ? nullptr : thread_scratch(0, p.m * row_bytes);
   const std::int64_t pack_grain = std::max<std::int64_t>(1, 65536 / (row_bytes * p.max_rows));
-  parallel_for(tile_count, pack_grain, [&](std::int64_t begin, std::int64_t end, int) {
+  parallel_for(direct ? 0 : tile_count, pack_grain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t tile = begin; tile < end; ++tile) {
       p.pack_a(tile_begin(tile), tile_begin(tile + 1) - tile_begin(tile), packed + tile_begin(tile) * row_bytes);
     }
@@ -161,9 +230,10 @@ void multiply(const Product& p) {
   parallel_for(panels, std::max<std::int64_t>(1, 200000 / work), [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t panel = begin; panel < end; ++panel) {
       for (std::int64_t tile = 0; tile < tile_count; ++tile) {
-        run(packed + tile_begin(tile) * row_bytes, tile, panel);
+        run(direct ? nullptr : packed + tile_begin(tile) * row_bytes, tile, panel);
       }
     }
+    finish();
   });
 }
 

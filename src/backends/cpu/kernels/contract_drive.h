@@ -15,6 +15,36 @@ namespace isotone::cpu {
 
 const KernelTable& table_for(Isa isa);
 
+/// How operands of f32, bf16 or f16 run on the instruction set in use, under the profile in use.
+struct Route {
+  const KernelTable* table;
+  std::string_view set;  // name of the instruction set
+  const TileFunction* tiles;
+  LaneFunction lanes;
+  std::int64_t max_rows;  // of a tile
+  PackFormat a_format;
+  PackFormat b_format;
+  std::int64_t b_bytes;  // of a packed element of B
+};
+
+/// Throws Error for another dtype.
+Route route_for(DType dtype);
+
+/// Bytes of a packed row of A of `k` elements.
+std::int64_t packed_row_bytes(PackFormat format, std::int64_t k);
+
+/// Rows of A that tile units load where they lie: address and strides in bytes; `k` elements, contiguous.
+struct DirectRows {
+  const char* data = nullptr;
+  std::int64_t row_bytes = 0;
+  std::int64_t outer_bytes = 0;
+};
+
+/// The rows as they lie, or none where they must be packed: on lines of 64 bytes, and not so that rows of a tile fall
+/// into few sets of the first cache.
+DirectRows direct_rows(PackFormat format, const char* data, std::int64_t row_bytes, std::int64_t outer_bytes,
+                       std::int64_t k_stride, std::int64_t k);
+
 /// Bytes of this thread's scratch buffer `which` (0: rows of A for one product, 1: panels of B, 2: rows of A for one
 /// item of work). Kept between calls; a larger request moves it.
 char* thread_scratch(int which, std::int64_t bytes);
@@ -54,6 +84,10 @@ struct Product {
   std::int64_t a_row_bytes = 0;  // packed, of one row in one outer part
   /// Packs `rows` rows from `row` on: [outer][k][rows].
   std::function<void(std::int64_t row, std::int64_t rows, char* target)> pack_a;
+  /// Used instead of pack_a where not none.
+  DirectRows a_direct;
+  /// KernelTable::finish of the table behind `tiles`.
+  void (*finish)() = nullptr;
   const char* b = nullptr;
   std::int64_t b_panel_bytes = 0;
   std::int64_t b_outer_bytes = 0;
@@ -72,6 +106,6 @@ struct Node {
 void cut_reduction(const Node& root, std::int64_t longest, std::int64_t m, std::int64_t n, const Result& c,
                    const std::function<void(const Node&, const Result&)>& product);
 
-void log_contraction(std::string_view kind, DType dtype, Isa isa);
+void log_contraction(std::string_view kind, DType dtype, std::string_view set);
 
 }  // namespace isotone::cpu

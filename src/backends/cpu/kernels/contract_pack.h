@@ -58,6 +58,8 @@ inline void pack_scalar(PackFormat format, const void* source, std::int64_t row_
           }
           break;
         }
+        case PackFormat::tiles:  // packed by the one table that asks for it
+          break;
       }
     }
   }
@@ -211,6 +213,11 @@ constexpr KernelTable make_table() {
       .bf16 = tile_functions<V, Kind::bf16>(),
       .f16 = tile_functions<V, Kind::f16>(),
       .quant = {tile_functions<V, Kind::q8_0>(), tile_functions<V, Kind::q4_0>(), tile_functions<V, Kind::q4_1>()},
+      .max_rows_blocks = V::kRows,
+      .a_blocks = PackFormat::swapped,
+      .bf16_blocks = tile_functions<V, Kind::blocks>(),
+      .lanes_blocks = &run_lanes<V, Kind::blocks>,
+      .finish = nullptr,
       .lanes_f32 = &run_lanes<V, Kind::f32>,
       .lanes_bf16 = &run_lanes<V, Kind::bf16>,
       .lanes_f16 = &run_lanes<V, Kind::f16>,

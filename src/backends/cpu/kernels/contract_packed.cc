@@ -5,8 +5,8 @@
 
 #include "backends/cpu/kernels/contract.h"
 #include "backends/cpu/kernels/contract_drive.h"
-#include "base/error.h"
 #include "backends/cpu/kernels/weight_memory.h"
+#include "base/error.h"
 #include "base/parallel.h"
 #include "base/tree.h"
 
@@ -41,6 +41,20 @@ void pack_blocks(const Operand& b, std::int64_t row0, std::int64_t rows, std::in
       }
     }
   }
+}
+
+Route quantised_route(DType dtype) {
+  const Isa isa = current_isa();
+  const KernelTable& t = table_for(isa);
+  const QFormat format = dtype == DType::q8_0 ? QFormat::q8_0 : dtype == DType::q4_0 ? QFormat::q4_0 : QFormat::q4_1;
+  return {.table = &t,
+          .set = isa_name(isa),
+          .tiles = t.quant[static_cast<int>(format)],
+          .lanes = nullptr,
+          .max_rows = t.max_rows_quant,
+          .a_format = PackFormat::words,
+          .b_format = PackFormat::words,
+          .b_bytes = 0};
 }
 
 }  // namespace
@@ -84,8 +98,6 @@ PackedWeight pack_weight(const Operand& b, std::int64_t n, std::int64_t k) {
 void contract_packed(const PackedContraction& c, const PackedWeight& w) {
   require(static_cast<bool>(w), "contract_packed was given an empty weight; pack_weight makes one");
   require(c.m >= 0, "a packed contraction of {} rows was asked for; it cannot be negative", c.m);
-  const Isa isa = current_isa();
-  const KernelTable& t = table_for(isa);
   const DType dtype = w.dtype();
   const bool quantised = is_quantised(dtype);
   require(quantised ? (c.a_dtype == DType::f32 || c.a_dtype == DType::bf16) : c.a_dtype == dtype,
@@ -95,36 +107,16 @@ void contract_packed(const PackedContraction& c, const PackedWeight& w) {
   if (c.m == 0) {
     return;
   }
-  log_contraction("contract_packed", dtype, isa);
+  const Route r = quantised ? quantised_route(dtype) : route_for(dtype);
+  const KernelTable& t = *r.table;
+  log_contraction("contract_packed", dtype, r.set);
   Product p;
-  p.max_rows = quantised ? t.max_rows_quant : t.max_rows;
+  p.tiles = r.tiles;
+  p.max_rows = r.max_rows;
+  p.finish = quantised ? nullptr : t.finish;
   p.m = c.m;
   p.n = w.n();
   p.b_panel_bytes = panel_bytes(dtype, w.k());
-  PackFormat a_format = PackFormat::words;
-  std::int64_t a_bytes = 4;
-  switch (dtype) {
-    case DType::f32:
-      p.tiles = t.f32;
-      break;
-    case DType::bf16:
-      p.tiles = t.bf16;
-      a_format = t.a_bf16;
-      a_bytes = a_format == PackFormat::pairs ? 2 : 4;
-      break;
-    case DType::f16:
-      p.tiles = t.f16;
-      a_format = PackFormat::widened;
-      break;
-    case DType::q8_0:
-      p.tiles = t.quant[static_cast<int>(QFormat::q8_0)];
-      break;
-    case DType::q4_0:
-      p.tiles = t.quant[static_cast<int>(QFormat::q4_0)];
-      break;
-    default:
-      p.tiles = t.quant[static_cast<int>(QFormat::q4_1)];
-  }
   const std::int64_t longest =
       c.m > p.max_rows ? std::max<std::int64_t>(kLeaf, (1 << 20) / panel_bytes(dtype, kQuantBlock) * kQuantBlock)
                        : INT64_MAX;
@@ -135,13 +127,14 @@ void contract_packed(const PackedContraction& c, const PackedWeight& w) {
     part.c = to;
     part.b = reinterpret_cast<const char*>(w.panel(0)) + panel_bytes(dtype, node.k_begin);
     const auto* a = static_cast<const char*>(c.a) + node.k_begin * c.a_k_stride * unit_of(c.a_dtype);
-    part.a_row_bytes = quantised ? node.k / kQuantBlock * 40 : padded_k(dtype, node.k) * a_bytes;
+    part.a_row_bytes = quantised ? node.k / kQuantBlock * 40 : packed_row_bytes(r.a_format, node.k);
+    part.a_direct = direct_rows(r.a_format, a, c.a_row_stride * unit_of(c.a_dtype), 0, c.a_k_stride, node.k);
     part.pack_a = [&](std::int64_t row, std::int64_t rows, char* target) {
       const char* from = a + row * c.a_row_stride * unit_of(c.a_dtype);
       if (quantised) {
         t.quantise(from, c.a_dtype == DType::bf16, c.a_row_stride, c.a_k_stride, rows, node.k / kQuantBlock, target);
       } else {
-        t.pack(a_format, from, c.a_row_stride, c.a_k_stride, rows, rows, node.k, target);
+        t.pack(r.a_format, from, c.a_row_stride, c.a_k_stride, rows, rows, node.k, target);
       }
     };
     multiply(part);

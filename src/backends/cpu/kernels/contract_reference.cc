@@ -4,6 +4,7 @@
 #include "backends/cpu/kernels/contract.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "base/numerics.h"
 #include "base/parallel.h"
 #include "base/tree.h"
 
@@ -64,6 +65,8 @@ void contract_reference(const Contraction& c) {
               for (std::int64_t k = begin; k < begin + length; ++k) {
                 acc = step(k, acc);
               }
+            } else if (numerics_profile() == NumericsProfile::amx_1) {
+              acc = block_leaf(length, [&](std::int64_t i, float chain) { return step(begin + i, chain); });
             } else {
               for (std::int64_t k = begin; k < begin + length; k += 2) {  // pairs: odd first, then even
                 acc = k + 1 < begin + length ? step(k + 1, acc) : std::fma(0.0F, 0.0F, acc);

@@ -30,7 +30,8 @@ enum class QFormat : std::int32_t { q8_0, q4_0, q4_1 };
 struct TileArgs {
   const void* a;  // [outer][k][rows]: see PackFormat; quantised: see kernels' quantise
   std::int64_t a_outer_bytes;
-  const void* b;  // [outer][k][64]
+  std::int64_t a_row_bytes;  // PackFormat::tiles alone: from row to row; 0 where A is packed
+  const void* b;             // [outer][k][64]
   std::int64_t b_outer_bytes;
   const LeafStep* steps;
   std::int64_t step_count;
@@ -57,8 +58,8 @@ struct LaneArgs {
 /// Packed forms, [k][width] each with rows that are absent as +0:
 /// words: 32-bit elements. pairs: (k, k+1) of 16-bit elements in one 32-bit word, [ceil(k/2)][width].
 /// swapped: bf16 widened to f32, odd before even in each pair, [2*ceil(k/2)][width]. halves: 16-bit. widened: f16 to
-/// f32.
-enum class PackFormat : std::int32_t { words, pairs, swapped, halves, widened };
+/// f32. tiles: 16-bit elements, [ceil(k/32)][width][32], rows of A as tile units load them; elements beyond k are +0.
+enum class PackFormat : std::int32_t { words, pairs, swapped, halves, widened, tiles };
 
 using TileFunction = void (*)(const TileArgs&);
 using LaneFunction = void (*)(const LaneArgs&);
@@ -71,6 +72,12 @@ struct KernelTable {
   const TileFunction* bf16;
   const TileFunction* f16;
   const TileFunction* quant[3];  // by QFormat
+  // bf16 under the profile amx-1.
+  std::int64_t max_rows_blocks;
+  PackFormat a_blocks;              // swapped or tiles
+  const TileFunction* bf16_blocks;  // [rows - 1]
+  LaneFunction lanes_blocks;
+  void (*finish)();  // where not null, called by each thread after its last tile
   LaneFunction lanes_f32;
   LaneFunction lanes_bf16;
   LaneFunction lanes_f16;
@@ -87,5 +94,8 @@ const KernelTable& kernels_avx2();
 const KernelTable& kernels_avx512();
 const KernelTable& kernels_avx512_bf16();
 const KernelTable& kernels_neon();
+
+/// avx512's, with tile units for bf16_blocks.
+const KernelTable& kernels_amx();
 
 }  // namespace isotone::cpu

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/kernel_log.h"
+#include "base/numerics.h"
 #include "base/parallel.h"
 
 namespace isotone::cpu {
@@ -87,12 +88,17 @@ inline std::string describe(const Case& s, DType dtype, Isa isa) {
 
 class ContractTest : public ::testing::Test {
  protected:
+  void SetUp() override { set_numerics_profile(NumericsProfile::pairdot_1); }
   void TearDown() override {
+    set_numerics_profile(profile_);
     set_isa(before_);
+    set_amx(amx_);
     set_thread_count(threads_);
     set_kernel_log(false);
   }
   Isa before_ = current_isa();
+  bool amx_ = amx_in_use();
+  NumericsProfile profile_ = numerics_profile();
   int threads_ = thread_count();
 };
 

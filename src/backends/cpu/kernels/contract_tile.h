@@ -8,7 +8,8 @@
 namespace isotone::cpu {
 namespace {
 
-enum class Kind { f32, bf16, f16, q8_0, q4_0, q4_1 };
+/// bf16 is the profile pairdot-1, blocks is bf16 under amx-1.
+enum class Kind { f32, bf16, f16, blocks, q8_0, q4_0, q4_1 };
 
 constexpr int kPrefetchAhead = 4096;  // bytes
 
@@ -16,11 +17,13 @@ constexpr bool is_quant(Kind kind) {
   return kind >= Kind::q8_0;
 }
 
-/// Vectors across for a tile of `rows`: as many as the registers hold beside one row of B and two broadcasts.
+/// Vectors across for a tile of `rows`: as many as the registers hold beside one row of B and two broadcasts. Under
+/// amx-1 the two chains of a block are held, and their sum is not.
 template <class V>
-constexpr int vectors_across(int rows, bool quant) {
+constexpr int vectors_across(int rows, Kind kind) {
   int across = static_cast<int>(kPanel) / V::W;
-  while (across > 1 && rows * across + (quant ? 10 : across + 2) > V::kRegisters) {
+  const int chains = kind == Kind::blocks ? 2 : 1;
+  while (across > 1 && chains * rows * across + (is_quant(kind) ? 10 : across + 2) > V::kRegisters) {
     across /= 2;
   }
   return across;
@@ -148,6 +151,65 @@ inline __attribute__((always_inline)) void run_chains(typename V::F (&acc)[kRows
   }
 }
 
+/// The same under amx-1: blocks of 16 pairs, one chain over even and one over odd elements, from +0 each.
+template <class V, int kRows, int kAcross>
+inline __attribute__((always_inline)) void run_chain_blocks(typename V::F (&acc)[kRows][kAcross], const char* a,
+                                                            const char* b, std::int64_t length) {
+  using F = typename V::F;
+  const std::int64_t pairs = (length + 1) / 2;
+  for (std::int64_t begin = 0; begin < pairs; begin += 16) {
+    F even[kRows][kAcross];
+    F odd[kRows][kAcross];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kAcross; ++v) {
+        even[r][v] = V::zero();
+        odd[r][v] = V::zero();
+      }
+    }
+    const std::int64_t end = begin + 16 < pairs ? begin + 16 : pairs;
+    for (std::int64_t p = begin; p < end; ++p) {
+      prefetch_weights<kAcross * V::W * 4>(b);
+      const float* ap = reinterpret_cast<const float*>(a);
+      F bv[kAcross];
+#pragma GCC unroll 16
+      for (int v = 0; v < kAcross; ++v) {
+        bv[v] = V::upper_half(V::load_words(b + v * V::W * 4));
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const F av = V::broadcast(ap + r);
+#pragma GCC unroll 16
+        for (int v = 0; v < kAcross; ++v) {
+          odd[r][v] = V::fma(av, bv[v], odd[r][v]);
+        }
+      }
+#pragma GCC unroll 16
+      for (int v = 0; v < kAcross; ++v) {
+        bv[v] = V::lower_half(V::load_words(b + v * V::W * 4));
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const F av = V::broadcast(ap + kRows + r);
+#pragma GCC unroll 16
+        for (int v = 0; v < kAcross; ++v) {
+          even[r][v] = V::fma(av, bv[v], even[r][v]);
+        }
+      }
+      a += kRows * 8;
+      b += kPanel * 4;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kAcross; ++v) {
+        acc[r][v] = V::add(acc[r][v], V::add(even[r][v], odd[r][v]));
+      }
+    }
+  }
+}
+
 constexpr std::int64_t quant_block_bytes(Kind kind) {
   return kPanel * (kind == Kind::q8_0 ? 34 : kind == Kind::q4_0 ? 18 : 20);
 }
@@ -215,7 +277,7 @@ constexpr std::int64_t b_panel_bytes_per_32() {
 template <class V, Kind kKind, int kRows>
 void run_tile(const TileArgs& t) {
   using F = typename V::F;
-  constexpr int kAcross = vectors_across<V>(kRows, is_quant(kKind));
+  constexpr int kAcross = vectors_across<V>(kRows, kKind);
   constexpr int kColumns = kAcross * V::W;
   alignas(64) float stack[kMaxTreeDepth][kRows * kColumns];
   for (std::int64_t column = 0; column < t.columns; column += kColumns) {
@@ -237,6 +299,8 @@ void run_tile(const TileArgs& t) {
       }
       if constexpr (is_quant(kKind)) {
         run_blocks<V, kKind, kRows, kAcross>(acc, a, b, column, step.length);
+      } else if constexpr (kKind == Kind::blocks) {
+        run_chain_blocks<V, kRows, kAcross>(acc, a, b + column * 4, step.length);
       } else {
         run_chains<V, kKind, kRows, kAcross>(acc, a, b + column * (kKind == Kind::f16 ? 2 : 4), step.length);
       }
@@ -307,6 +371,8 @@ void run_lanes(const LaneArgs& t) {
       for (int v = 0; v < kAcross; ++v) {
         acc[v] = V::zero();
       }
+      F even[kAcross] = {};  // chains of a block under amx-1
+      F odd[kAcross] = {};
       const std::int64_t last = kKind == Kind::bf16 ? (step.length + 1) / 2 * 2 : step.length;
       for (std::int64_t i = 0; i < last; ++i) {
         const std::int64_t k = kKind == Kind::bf16 ? (i ^ 1) : i;  // pairs: odd first
@@ -316,6 +382,15 @@ void run_lanes(const LaneArgs& t) {
             acc[v] = V::fma(V::zero(), V::zero(), acc[v]);
           }
           continue;
+        }
+        if constexpr (kKind == Kind::blocks) {
+          if (i % 32 == 0) {
+#pragma GCC unroll 4
+            for (int v = 0; v < kAcross; ++v) {
+              even[v] = V::zero();
+              odd[v] = V::zero();
+            }
+          }
         }
         const char* a = a0 + k * t.a_k * kBytes;
         const char* b = b0 + k * t.b_k * kBytes;
@@ -334,6 +409,17 @@ void run_lanes(const LaneArgs& t) {
           } else if constexpr (kKind == Kind::bf16) {
             acc[v] = V::fma(V::load_bf16(reinterpret_cast<const std::uint16_t*>(a) + v * V::W),
                             V::load_bf16(reinterpret_cast<const std::uint16_t*>(b) + v * V::W), acc[v]);
+          } else if constexpr (kKind == Kind::blocks) {
+            const F av = V::load_bf16(reinterpret_cast<const std::uint16_t*>(a) + v * V::W);
+            const F bv = V::load_bf16(reinterpret_cast<const std::uint16_t*>(b) + v * V::W);
+            if (i % 2 == 0) {
+              even[v] = V::fma(av, bv, even[v]);
+            } else {
+              odd[v] = V::fma(av, bv, odd[v]);
+            }
+            if (i % 32 == 31 || i + 1 == last) {
+              acc[v] = V::add(acc[v], V::add(even[v], odd[v]));
+            }
           } else {
             acc[v] = V::fma(V::load_f16(reinterpret_cast<const std::uint16_t*>(a) + v * V::W),
                             V::load_f16(reinterpret_cast<const std::uint16_t*>(b) + v * V::W), acc[v]);
