@@ -1,0 +1,108 @@
+#include "dist/collectives.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "base/error.h"
+#include "dist/in_process.h"
+
+namespace isotone::dist {
+namespace {
+
+TEST(InProcess, MessagesArriveInOrder) {
+  run_in_process(2, [](Communicator& r) {
+    if (r.rank() == 0) {
+      for (int i = 0; i < 100; ++i) {
+        r.send(1, Message(static_cast<std::size_t>(i), std::byte{7}));
+      }
+    } else {
+      for (std::size_t i = 0; i < 100; ++i) {
+        EXPECT_EQ(r.receive(0).size(), i);
+      }
+    }
+  });
+}
+
+TEST(InProcess, AFailureEndsEveryWait) {
+  std::atomic<int> ended = 0;
+  try {
+    run_in_process(4, [&](Communicator& r) {
+      if (r.rank() == 2) {
+        fail("no more paper");
+      }
+      try {
+        static_cast<void>(r.receive(2));
+      } catch (const Error&) {
+        ++ended;
+        throw;
+      }
+    });
+    ADD_FAILURE() << "the failure was lost";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "rank 2: no more paper");
+  }
+  EXPECT_EQ(ended, 3);
+  EXPECT_THROW(run_in_process(2, [](Communicator& r) { r.send(r.rank(), {}); }), Error);
+  EXPECT_THROW(run_in_process(0, [](Communicator&) {}), Error);
+}
+
+TEST(Collectives, AnyNumberOfRanksWithOneSeveralOrNoNodes) {
+  // An order that shows: left and right are written down as digits of a chain of fractions.
+  const Join join = [](Floats l, const Floats& r) {
+    for (std::size_t i = 0; i < l.size(); ++i) {
+      l[i] = l[i] * 0.75F + r[i] * 1.25F;
+    }
+    return l;
+  };
+  for (const std::int64_t n : {1, 2, 3, 5, 6, 13}) {
+    const ReductionTree tree(TreeKind::element, n);
+    Floats whole;
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      run_in_process(ranks, [&](Communicator& r) {
+        FloatPartials mine(tree);
+        const Span part = tree.split(ranks)[static_cast<std::size_t>(r.rank())];
+        for (std::int64_t i = part.begin; i < part.end; ++i) {
+          mine.add({i, i + 1}, {static_cast<float>(i + 1), static_cast<float>(i * i)});
+        }
+        const Floats sum = tree_all_reduce(r, mine, join);
+        if (ranks == 1) {
+          whole = sum;
+        }
+        EXPECT_EQ(sum, whole) << n << " items, " << ranks << " ranks";
+      });
+    }
+  }
+}
+
+TEST(Collectives, AMissingPartIsAnErrorOnEveryRank) {
+  EXPECT_THROW(run_in_process(3,
+                              [](Communicator& r) {
+                                FloatPartials mine(ReductionTree(TreeKind::element, 3));
+                                if (r.rank() != 1) {
+                                  mine.add({r.rank(), r.rank() + 1}, {1.0F});
+                                }
+                                static_cast<void>(tree_all_reduce(r, mine));
+                              }),
+               Error);
+}
+
+TEST(Collectives, GatherMaximumAndExactSum) {
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    run_in_process(ranks, [&](Communicator& r) {
+      const auto me = static_cast<float>(r.rank());
+      const Floats all = all_gather(r, Floats(static_cast<std::size_t>(r.rank()), me));
+      EXPECT_EQ(all.size(), static_cast<std::size_t>(ranks * (ranks - 1) / 2));
+      EXPECT_EQ(max_all_reduce(r, {me, -me}), (Floats{static_cast<float>(ranks - 1), 0.0F}));
+      ExactSum mine;
+      mine.add(r.rank() == 0 ? 1e30F : 1e-30F);
+      if (r.rank() == 0) {
+        mine.add(-1e30F);
+      }
+      EXPECT_NEAR(exact_all_reduce(r, mine).round(), 1e-30 * (ranks - 1), 1e-36);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace isotone::dist
