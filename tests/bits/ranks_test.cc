@@ -148,14 +148,15 @@ TEST_P(Ranks, CrossEntropyOverTheVocabulary) {
   const ReductionTree tree(TreeKind::axis, vocab);
 
   const auto span = [&](Communicator& r) { return tree.split(r.size())[static_cast<std::size_t>(r.rank())]; };
-  const auto lse = [&](Communicator& r) {
+  // {the maximum, log of the sum of exponentials} of all ranks.
+  const auto statistics = [&](Communicator& r) {
     const Span s = span(r);
     const Tensor part = ops::cast(ops::slice_axis(logits, 1, s.begin, s.end), DType::f32);
     const Tensor m = Tensor::from(dist::max_all_reduce(r, Tensor(ops::max(part, {-1}, true)).to_floats()), {rows, 1});
     const Floats l = reduce_nodes(r, tree, [&](Span node) {
       return ops::sum(ops::exp(ops::sub(ops::cast(ops::slice_axis(logits, 1, node.begin, node.end), DType::f32), m)), {-1}, true);
     });
-    return m + Tensor(ops::log(Tensor::from(l, {rows, 1})));
+    return std::pair(m, Tensor(ops::log(Tensor::from(l, {rows, 1}))));
   };
   on_ranks(any_count,
            [&](Communicator& r) {
@@ -170,7 +171,8 @@ TEST_P(Ranks, CrossEntropyOverTheVocabulary) {
                }
              }
              const Tensor target = Tensor::from(dist::max_all_reduce(r, picked), {rows, 1});
-             const Value loss = ops::where(ops::less(ops::reshape(targets, {rows, 1}), ops::full({}, 0.0, DType::i32)), ops::full({}, 0.0), lse(r) - target);
+             const auto [m, l] = statistics(r);
+             const Value loss = ops::where(ops::less(ops::reshape(targets, {rows, 1}), ops::full({}, 0.0, DType::i32)), ops::full({}, 0.0), l - (target - m));
              return Tensor(loss).to_bytes();
            },
            whole, "cross_entropy");
@@ -182,8 +184,9 @@ TEST_P(Ranks, CrossEntropyOverTheVocabulary) {
                // Masked stays masked; a class of another rank is one past this rank's, and cut off again.
                local.push_back(id < 0 ? -1 : id >= s.begin && id < s.end ? static_cast<std::int32_t>(id - s.begin) : static_cast<std::int32_t>(s.size()));
              }
+             const auto [m, l] = statistics(r);
              const Tensor padded = ops::pad(ops::slice_axis(logits, 1, s.begin, s.end), {0, 0}, {0, 1});
-             const Tensor d = ops::cross_entropy_grad(padded, ops::reshape(lse(r), {rows}), Tensor::from(local, {rows}), dloss);
+             const Tensor d = ops::cross_entropy_grad(padded, ops::reshape(m + l, {rows}), Tensor::from(local, {rows}), dloss);
              return columns_together(r, ops::slice_axis(d, 1, 0, s.size()), rows, dtype());
            },
            whole_gradient, "cross_entropy_grad");

@@ -163,7 +163,7 @@ TEST_P(TrainBits, Threads) {
 TEST_P(TrainBits, Recompute) {
   Case c = base();
   const Trained expected = trained(c);
-  for (const char* how : {"layer", "mlp"}) {
+  for (const char* how : {"light", "mlp", "layer"}) {
     c.recompute = how;
     expect_same(expected, trained(c), std::string("recompute = ") + how);
   }
@@ -199,8 +199,9 @@ TEST_P(TrainBits, RecomputeTakesLessMemory) {
     c.recompute = how;
     return train::Stepper(tiny_config(), recipe_of(c), c.micro).memory(c.micro).arena;
   };
-  EXPECT_LT(arena("layer"), arena("none"));
-  EXPECT_LT(arena("mlp"), arena("none"));
+  EXPECT_LT(arena("light"), arena("none"));
+  EXPECT_LT(arena("mlp"), arena("light"));
+  EXPECT_LT(arena("layer"), arena("mlp"));
 }
 
 TEST_P(TrainBits, EvaluationIsTheLossWithoutAStep) {

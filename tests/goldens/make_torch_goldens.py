@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes the golden values that PyTorch and transformers vouch for: ops.json (op values and gradients, computed in f64
-from f32 inputs) and smollm2.json (prompts, greedy text, losses, gradients and AdamW steps of SmolLM2 in f32).
+from f32 inputs) and smollm2.json (SmolLM2: prompts and greedy text in f32; losses, gradients and AdamW steps in f64, the
+rotary angles too, because PyTorch's f32 is further from f64 than ours: 2e-4 in the embedding's gradient).
 
 usage: make_torch_goldens.py [ops] [model]     needs the bench's venv (bench/setup_peers.sh); both parts by default
 """
@@ -228,6 +229,18 @@ def entries(parameters, pick):
     return found
 
 
+def exact_rotary(config):
+    """Cosines and sines with angles in f64; transformers takes them in f32 whatever the model's dtype."""
+    width = config.hidden_size // config.num_attention_heads
+    frequency = 1.0 / config.rope_parameters["rope_theta"] ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
+
+    def forward(x, position_ids, **_):
+        angle = (position_ids[..., None].double() * frequency).repeat(1, 1, 2)
+        return angle.cos(), angle.sin()
+
+    return forward
+
+
 def model_goldens():
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -255,6 +268,8 @@ def model_goldens():
             "stops_at": stop, "answer": tokenizer.decode(tokens if stop is None else tokens[:stop]), "smallest_gap": number(min(gaps)),
         })
     ids = torch.tensor([tokenizer(TEXT, add_special_tokens=False).input_ids])
+    model = AutoModelForCausalLM.from_pretrained(HF, dtype=torch.float64, attn_implementation="eager").eval()
+    model.model.rotary_emb.forward = exact_rotary(model.config)
     logits = model(ids, use_cache=False).logits
     nll = F.cross_entropy(logits[0, :-1], ids[0, 1:], reduction="none")
     loss = nll.mean()

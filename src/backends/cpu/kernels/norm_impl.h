@@ -138,14 +138,20 @@ void softmax_grad_rows(void* dxv, const void* yv, const void* dyv, std::int64_t 
   }
 }
 
-/// m + log(sum of exp(x - m)), or -inf where every x is.
+struct LogSum {
+  float shift;  ///< the row's maximum, or 0 where every x is -inf
+  float log;    ///< log(sum of exp(x - shift))
+  float whole;  ///< shift + log, or -inf
+};
+
 template <class V, class T>
-ISOTONE_INLINE float row_logsumexp(const T* x, std::int64_t n) {
+ISOTONE_INLINE LogSum row_logsumexp(const T* x, std::int64_t n) {
   const float m = row_max<V>(x, n);
   if (m == -__builtin_inff()) {
-    return m;
+    return {0.0F, m, m};
   }
-  return canonical(fmath::F1(m + log_one(sum_of_exp<V, T, false>(x, n, m, nullptr)))).v;
+  const float log = log_one(sum_of_exp<V, T, false>(x, n, m, nullptr));
+  return {m, log, canonical(fmath::F1(m + log)).v};
 }
 
 template <class V, class T>
@@ -153,14 +159,15 @@ void cross_entropy_rows(float* loss, float* lse, const void* logits, const std::
                         std::int64_t n) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const T* x = static_cast<const T*>(logits) + row * n;
-    lse[row] = row_logsumexp<V>(x, n);
+    const LogSum sum = row_logsumexp<V>(x, n);
+    lse[row] = sum.whole;
     if (loss != nullptr) {
       float chosen[16];
       const std::int32_t target = targets[row];
       if (target >= 0) {
         get_n<V>(x + target, 1).store(chosen);
       }
-      loss[row] = target < 0 ? 0.0F : canonical(fmath::F1(lse[row] - chosen[0])).v;
+      loss[row] = target < 0 ? 0.0F : canonical(fmath::F1(sum.log - (chosen[0] - sum.shift))).v;
     }
   }
 }

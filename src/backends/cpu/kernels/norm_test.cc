@@ -179,8 +179,9 @@ TEST(CrossEntropy, LossAndGradientInPlace) {
       const auto r = static_cast<std::size_t>(o / c.n);
       const float* v = x.wide.data() + o;
       const float m = row_maximum(v, c.n);
-      lse[r] = m + fmath::log(reference_sum(c.n, [&](std::int64_t i) { return fmath::exp(v[i] - m); }));
-      loss[r] = target[r] < 0 ? 0.0F : lse[r] - v[target[r]];
+      const float l = fmath::log(reference_sum(c.n, [&](std::int64_t i) { return fmath::exp(v[i] - m); }));
+      lse[r] = m + l;
+      loss[r] = target[r] < 0 ? 0.0F : l - (v[target[r]] - m);
       for (std::int64_t i = 0; i < c.n; ++i) {
         y[static_cast<std::size_t>(o + i)] =
             target[r] < 0 ? 0.0F : (fmath::exp(v[i] - lse[r]) - (i == target[r] ? 1.0F : 0.0F)) * dloss[r];
