@@ -21,7 +21,7 @@ NumericsProfile parse_numerics_profile(std::string_view name);
 /// variable names none.
 NumericsProfile numerics_profile();
 
-/// For tests: use `profile` from now on. Not to be called while anything is computed.
+/// Use `profile` from now on: what a command line or a recipe asks for. Not to be called while anything is computed.
 void set_numerics_profile(NumericsProfile profile);
 
 /// Elements in a block of a bf16 leaf under amx-1.

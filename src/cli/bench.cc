@@ -106,7 +106,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   t->add_option("--batch", f->train.batch, "Grains a step")->check(size)->capture_default_str();
   t->add_option("--seq", f->train.seq, "Tokens a grain, a multiple of 64")->check(size)->capture_default_str();
   t->add_option("--steps", f->train.steps, "Timed steps, after one that is not; the median counts")->check(size)->capture_default_str();
-  t->add_option("--recompute", f->train.recompute, "none or layer, as in a recipe")->check(CLI::IsMember({"none", "layer"}))->capture_default_str();
+  t->add_option("--recompute", f->train.recompute, "none, light, mlp or layer, as in a recipe")->check(CLI::IsMember({"none", "light", "mlp", "layer"}))->capture_default_str();
   add_common(*t, *f);
   t->callback([f, &exit_code] { exit_code = run_train(*f); });
   CLI::App* g = c->add_subcommand("contraction", "Rows [m, k] times a packed weight [n, k]: gflops, seconds");

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "base/numerics.h"
 #include "cli/commands.h"
 #include "isotone/isotone.h"
 
@@ -17,8 +18,17 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   std::string device = "cpu";
   app.add_option("--device", device, "Where to run: cpu, or interpreter (scalar references, for checking)");
-  app.parse_complete_callback([&device] { isotone::use_device(device); });
-  app.fallthrough();  // --device may stand behind the command too
+  std::string numerics;
+  app.add_option("--numerics", numerics,
+                 "Order of sums in bf16 (docs/numerics.md): pairdot-1, or amx-1, fast where there are tile units (default: ISOTONE_NUMERICS, else pairdot-1)")
+      ->check(CLI::IsMember({"pairdot-1", "amx-1"}));
+  app.parse_complete_callback([&] {
+    isotone::use_device(device);
+    if (!numerics.empty()) {
+      isotone::set_numerics_profile(isotone::parse_numerics_profile(numerics));
+    }
+  });
+  app.fallthrough();  // both may stand behind the command too
   int exit_code = 0;
   for (const isotone::cli::Command& command : isotone::cli::kCommands) {
     command.add(app, exit_code);

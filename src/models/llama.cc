@@ -36,6 +36,9 @@ std::vector<nn::ParameterSpec> llama_parameters(const ModelConfig& c) {
   return out;
 }
 
+/// f, or recompute(f).
+Function once_more(bool yes, Function f) { return yes ? recompute(std::move(f)) : f; }
+
 Tensor llama_hidden(const ModelConfig& c, const nn::Parameters& p, const Tensor& ids, const Tensor& positions, nn::AttentionState& attention,
                     const ForwardOptions& options) {
   using namespace ops;  // NOLINT(google-build-using-namespace): the model reads as its formulae
@@ -44,19 +47,30 @@ Tensor llama_hidden(const ModelConfig& c, const nn::Parameters& p, const Tensor&
   const Value cos = embedding(p.at(kCosTable), positions, DType::f32);
   const Value sin = embedding(p.at(kSinTable), positions, DType::f32);
   Value x = embedding(p.at("model.embed_tokens.weight"), ids, options.compute);  // [G, T, E]
+  const Recompute again = options.recompute;
+  const bool light = again == Recompute::light;
   for (int i = 0; i < c.n_layers; ++i) {
-    const auto layer = [&](const Tensors& in) -> Tensors {
-      const auto w = [&](std::string_view part) -> const Tensor& { return p.at(layer_name(i, part)); };
+    const auto w = [&](std::string_view part) -> const Tensor& { return p.at(layer_name(i, part)); };
+    const auto project = [&](const Tensors& in) -> Tensors {
       const Value a = rms_norm(in[0], w("input_layernorm"), c.rms_norm_eps);
-      const Value q = rope(reshape(linear(a, w("self_attn.q_proj")), {g, t, c.n_heads, d}), cos, sin);
-      const Value k = rope(reshape(linear(a, w("self_attn.k_proj")), {g, t, c.n_kv_heads, d}), cos, sin);
-      const Value v = reshape(linear(a, w("self_attn.v_proj")), {g, t, c.n_kv_heads, d});
+      return {linear(a, w("self_attn.q_proj")), linear(a, w("self_attn.k_proj")), linear(a, w("self_attn.v_proj"))};
+    };
+    const auto widen = [&](const Tensors& in) -> Tensors {
+      const Value b = rms_norm(in[0], w("post_attention_layernorm"), c.rms_norm_eps);
+      return {linear(b, w("mlp.gate_proj")), linear(b, w("mlp.up_proj"))};
+    };
+    const auto narrow = [&](const Tensors& in) -> Tensors { return {linear(swiglu(in[0], in[1]), w("mlp.down_proj"))}; };
+    const auto mlp = [&](const Tensors& in) { return once_more(light, narrow)(once_more(light, widen)(in)); };
+    const auto layer = [&](const Tensors& in) -> Tensors {
+      const Tensors qkv = once_more(light || again == Recompute::mlp, project)(in);
+      const Value q = rope(reshape(qkv[0], {g, t, c.n_heads, d}), cos, sin);
+      const Value k = rope(reshape(qkv[1], {g, t, c.n_kv_heads, d}), cos, sin);
+      const Value v = reshape(qkv[2], {g, t, c.n_kv_heads, d});
       const Value o = reshape(attention.attend(i, q, k, v, scale), {g, t, c.n_heads * d});
       const Value y = add(in[0], linear(o, w("self_attn.o_proj")));
-      const Value b = rms_norm(y, w("post_attention_layernorm"), c.rms_norm_eps);
-      return {Tensor(add(y, linear(swiglu(linear(b, w("mlp.gate_proj")), linear(b, w("mlp.up_proj"))), w("mlp.down_proj"))))};
+      return {add(y, once_more(again == Recompute::mlp, mlp)({y})[0])};
     };
-    x = (options.recompute_layers ? recompute(layer) : Function(layer))({Tensor(x)})[0];
+    x = once_more(again == Recompute::layer, layer)({x})[0];
   }
   return rms_norm(x, p.at("model.norm.weight"), c.rms_norm_eps);
 }

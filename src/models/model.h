@@ -10,12 +10,15 @@
 
 namespace isotone::models {
 
+/// What is not kept for the backward pass but computed again there: nothing; the norms and SwiGLU, which cost little time and
+/// a third of the memory; also the projections inside the MLP; or everything but the layers' inputs.
+enum class Recompute { none, light, mlp, layer };
+
 /// How a forward pass is computed; nothing here changes what is computed.
 struct ForwardOptions {
   /// Dtype of activations; parameters are in it too, or quantised.
   DType compute = DType::f32;
-  /// Keep only the layers' inputs for the backward pass and compute the rest again there.
-  bool recompute_layers = false;
+  Recompute recompute = Recompute::none;
 };
 
 /// What an architecture file defines.

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/numerics.h"
 #include "base/tree.h"
 #include "text/tokenizer.h"
 
@@ -29,7 +30,7 @@ Json head_json(const AnswerHead& head, bool piece) {
           {"object", object},
           {"created", head.created},
           {"model", head.model},
-          {"system_fingerprint", fmt::format("isotone-numerics-{}", kNumericsVersion)}};
+          {"system_fingerprint", fmt::format("isotone-numerics-{}-{}", kNumericsVersion, numerics_profile_name(numerics_profile()))}};
 }
 
 Json chat_entry(const text::Tokenizer& tokenizer, std::int32_t token, float logprob) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/numerics.h"
 #include "base/tree.h"
 #include "formats/convert.h"
 #include "formats/safetensors.h"
@@ -112,6 +113,7 @@ void save_checkpoint(const std::string& folder, const TrainState& state, const M
   json manifest;
   manifest["format"] = 1;
   manifest["numerics"] = kNumericsVersion;
+  manifest["profile"] = numerics_profile_name(numerics_profile());
   manifest["step"] = state.step;
   manifest["tokens"] = state.tokens;
   manifest["recipe"] = fingerprint;
@@ -126,7 +128,7 @@ TrainState load_checkpoint(const std::string& folder, const std::vector<nn::Para
   require(path_exists(path), "{}: there is no manifest.json, so this is no complete checkpoint", folder);
   json manifest;
   TrainState state;
-  std::string recipe;
+  std::string recipe, profile;
   int numerics = 0;
   try {
     manifest = json::parse(read_text_file(path, 256 << 20));
@@ -134,13 +136,22 @@ TrainState load_checkpoint(const std::string& folder, const std::vector<nn::Para
     state.tokens = manifest.at("tokens").get<std::int64_t>();
     recipe = manifest.at("recipe").get<std::string>();
     numerics = manifest.at("numerics").get<int>();
+    profile = manifest.at("profile").get<std::string>();
     require(manifest.at("sha256").is_object() && state.step >= 0, "the manifest lacks its checksums");
   } catch (const json::exception& e) {
     fail("{}: the manifest is damaged: {}", path, e.what());
   }
-  require(numerics == kNumericsVersion, "{}: written under version {} of the numerics contract, this program keeps version {}", path, numerics,
-          kNumericsVersion);
-  require(recipe == fingerprint, "{}: the checkpoint was made by another recipe; use that one, another out folder, or --resume never", folder);
+  const auto same_run = [&](bool same, const std::string& what) {
+    if (!same) {
+      throw OtherRun(fmt::format("{}: {}", path, what));
+    }
+  };
+  same_run(numerics == kNumericsVersion,
+           fmt::format("written under version {} of the numerics contract, this program keeps version {}", numerics, kNumericsVersion));
+  const std::string_view mine = numerics_profile_name(numerics_profile());
+  same_run(profile == mine, fmt::format("made under the numerics profile {}, this run is under {}; set train.numerics = \"{}\" or --numerics {}", profile,
+                                        mine, profile, profile));
+  same_run(recipe == fingerprint, "the checkpoint was made by another recipe; use that one, another out folder, or --resume never");
   const Safetensors weights(join_path(folder, "model.safetensors")), optimiser(join_path(folder, "optimiser.safetensors"));
   const json& hashes = manifest["sha256"];
   for (const nn::ParameterSpec& s : specs) {

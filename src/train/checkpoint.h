@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "formats/model_files.h"
 #include "nn/parameters.h"
 #include "text/tokenizer.h"
@@ -30,8 +31,14 @@ ModelText model_text_of(const ModelFiles& files, const text::Tokenizer& tokenize
 /// disk or a folder that cannot be written, leaving what was there before.
 void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text, const std::string& fingerprint);
 
-/// Loads and verifies a checkpoint. Throws Error naming the file or the tensor that is damaged, or the recipe's fingerprint
-/// where it differs from `fingerprint`.
+/// A checkpoint that is whole but belongs to another run: another recipe, numerics profile or version of the contract.
+class OtherRun : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Loads and verifies a checkpoint. Throws Error naming the file or the tensor that is damaged, and OtherRun where the
+/// recipe's fingerprint is not `fingerprint`.
 TrainState load_checkpoint(const std::string& folder, const std::vector<nn::ParameterSpec>& specs, const std::string& fingerprint);
 
 /// Folders "step-N" below `out`, newest first; leftovers of killed saves are not listed.

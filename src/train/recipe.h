@@ -33,7 +33,9 @@ struct Recipe {
   std::int64_t steps = 100;
   DType dtype = DType::f32;  ///< of the computation; masters are f32
   std::uint64_t seed = 0;
-  std::string recompute = "none";  ///< none or layer
+  std::string numerics;  ///< profile of docs/numerics.md, section 3; empty: the process's
+  /// What is computed again in the backward pass, not kept: none, light (norms and SwiGLU), mlp or layer. Equal bits.
+  std::string recompute = "light";
   std::int64_t eval_every = 0;     ///< steps; 0: never
   std::int64_t eval_grains = 8;
   std::int64_t checkpoint_every = 0;  ///< steps; 0: at the end only

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/numerics.h"
 #include "data/grains.h"
 #include "models/load.h"
 #include "models/tokenizer.h"
@@ -31,6 +32,9 @@ struct Setup {
 };
 
 Setup open_setup(const Recipe& r) {
+  if (!r.numerics.empty()) {
+    set_numerics_profile(parse_numerics_profile(r.numerics));
+  }
   Setup s;
   s.files = open_model(r.model.empty() ? r.tokenizer : r.model);
   s.config = r.model.empty() ? parse_model_config(read_text_file(r.config, 1 << 20), r.config) : s.files->config();
@@ -159,9 +163,10 @@ std::optional<TrainState> find_checkpoint(const Recipe& r, const Setup& s, const
         observer.on_note(fmt::format("the last good checkpoint is {}", folder));
       }
       return state;
+    } catch (const OtherRun&) {
+      throw;
     } catch (const Error& e) {
       const std::string what = e.what();
-      require(what.find("another recipe") == std::string::npos, "{}", what);
       first_fault = first_fault.empty() ? what : first_fault;
       observer.on_note(fmt::format("damaged checkpoint left aside: {}", what));
     }

@@ -6,6 +6,7 @@
 #include "backends/cpu/device.h"
 #include "backends/cpu/isa.h"
 #include "base/kernel_log.h"
+#include "base/numerics.h"
 #include "base/parallel.h"
 #include "device/interpreter.h"
 #include "serve/cached_model.h"
@@ -114,6 +115,36 @@ TEST_P(Forward, EveryInstructionSetAndThreadCount) {
     expect_same(expected, training_logits(GetParam(), ids), std::to_string(n) + " threads");
   }
   set_thread_count(threads);
+}
+
+TEST(ForwardUnderAmx1, OnTileUnitsByEmulationServedAndTrained) {
+  set_default_device(cpu::make_cpu_device());
+  const std::vector<std::int32_t> ids = tiny_ids(kTokens, 320);
+  const std::vector<float> other = training_logits(DType::bf16, ids);
+  const NumericsProfile saved_profile = numerics_profile();
+  set_numerics_profile(NumericsProfile::amx_1);
+  set_default_device(device::make_interpreter());
+  const std::vector<float> expected = training_logits(DType::bf16, ids);
+  set_default_device(cpu::make_cpu_device());
+  EXPECT_NE(expected, other) << "the profiles are two orders";
+  expect_same(expected, training_logits(DType::bf16, ids), "cpu and interpreter");
+  const cpu::Isa saved = cpu::current_isa();
+  for (const cpu::Isa isa : cpu::supported_isas()) {
+    for (const bool tiles : {false, true}) {
+      cpu::set_isa(isa);
+      if (tiles && (!cpu::amx_supported() || !cpu::isa_name(isa).starts_with("avx512"))) {
+        continue;
+      }
+      cpu::set_amx(tiles);
+      const std::string what = std::string(cpu::isa_name(isa)) + (cpu::amx_in_use() ? " with tiles" : "");
+      expect_same(expected, training_logits(DType::bf16, ids), what);
+      expect_same(expected, serving_logits(DType::bf16, ids, 33), what + ", serving");
+      expect_same(expected, serving_logits(DType::bf16, ids, 1), what + ", serving one by one");
+    }
+  }
+  cpu::set_isa(saved);
+  cpu::set_amx(cpu::amx_supported() && cpu::isa_name(saved).starts_with("avx512"));
+  set_numerics_profile(saved_profile);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, Forward, testing::Values(DType::f32, DType::bf16),

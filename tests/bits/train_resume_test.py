@@ -65,6 +65,18 @@ def main():
         same(whole, folder / "recomputed", "recompute")
         print("micro-batches, threads, instruction sets, recompute, a pass left out: equal")
 
+        tiles = folder / "tiles"
+        bf16 = t.recipe(folder / "bf16.toml", model, [text], train__dtype="bf16")
+        t.ok("train", bf16, "--out", tiles, "--quiet", "--numerics", "amx-1")
+        for flips, environment in ((["--micro-grains", 1], {}), ([], {"ISOTONE_ISA": "scalar"})):
+            out = folder / ("tiles" + "".join(map(str, flips)) + "".join(environment.values()))
+            t.ok("train", bf16, "--out", out, "--quiet", "--stop-after", 2, "--numerics", "amx-1")
+            refused = t.run("train", bf16, "--out", out, "--quiet", *flips, **environment)
+            assert refused.returncode == 1 and "profile amx-1" in refused.stderr, refused
+            t.ok("train", bf16, "--out", out, "--quiet", "--numerics", "amx-1", *flips, **environment)
+            same(tiles, out, ("amx-1", flips, environment))
+        print("the profile amx-1, by tile units or emulated: equal; not mixed with another")
+
         for stops in ([1], [4], [1, 2], [5]):
             out = folder / ("stop" + "-".join(map(str, stops)))
             for i, n in enumerate(stops):

@@ -17,11 +17,11 @@ namespace isotone::cpu {
 
 namespace {
 
-/// Time by operation over the life of a device; printed at its end where ISOTONE_PROFILE=1 asks for it.
+/// Time by operation over the life of a device; printed at its end where ISOTONE_PROFILE asks for it.
 class Profile {
  public:
   ~Profile() {
-    std::vector<std::pair<double, std::string_view>> rows;
+    std::vector<std::pair<double, std::string>> rows;
     double total = 0.0;
     for (const auto& [op, entry] : entries_) {
       rows.emplace_back(entry.first, op);
@@ -33,14 +33,14 @@ class Profile {
     }
     fmt::print(stderr, "{:>8.2f} ms in all\n", total * 1e3);
   }
-  void add(std::string_view op, double seconds) {
+  void add(const std::string& op, double seconds) {
     auto& entry = entries_[op];
     entry.first += seconds;
     ++entry.second;
   }
 
  private:
-  std::map<std::string_view, std::pair<double, std::int64_t>> entries_;
+  std::map<std::string, std::pair<double, std::int64_t>, std::less<>> entries_;
 };
 
 class CpuExecutable : public device::Executable {
@@ -86,7 +86,7 @@ class CpuExecutable : public device::Executable {
       for (const NamedStep& step : plan_.steps) {
         const auto start = std::chrono::steady_clock::now();
         step.run(frame);
-        profile_->add(step.op, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        profile_->add(step.name, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       }
     }
     std::vector<device::BufferPtr> results;
@@ -104,11 +104,6 @@ class CpuExecutable : public device::Executable {
   std::unique_ptr<CpuBuffer> arena_;
   Profile* profile_;  // of the device, which outlives what it compiled; null: off
 };
-
-bool wants_profile() {
-  const char* flag = std::getenv("ISOTONE_PROFILE");
-  return flag != nullptr && std::string_view(flag) == "1";
-}
 
 class CpuDevice : public device::Device {
  public:
@@ -136,7 +131,7 @@ class CpuDevice : public device::Device {
 
  private:
   std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
-  std::unique_ptr<Profile> profile_ = wants_profile() ? std::make_unique<Profile>() : nullptr;
+  std::unique_ptr<Profile> profile_ = profile_level() > 0 ? std::make_unique<Profile>() : nullptr;
 };
 
 }  // namespace

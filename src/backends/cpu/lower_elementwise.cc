@@ -44,7 +44,7 @@ Step lower_binary(Lowering& l) {
   const auto name = std::find(std::begin(kBinaryNames), std::end(kBinaryNames), l.instruction().op);
   const auto op = static_cast<BinaryOp>(name - std::begin(kBinaryNames));
   const Arg a = l.in(0), b = l.in(1);
-  const Arg y = a.elements() > b.elements() ? l.out_over(0, 0) : l.out_over(0, 1);
+  const Arg y = l.out_over(0, l.may_overwrite(0, 0) ? 0 : 1);
   return [=, sa = broadcast_strides(a, y.type.shape), sb = broadcast_strides(b, y.type.shape)](const Frame& f) {
     binary(op, y.dtype(), f.ptr(y), {f.ptr(a), sa}, {f.ptr(b), sb}, y.type.shape);
   };

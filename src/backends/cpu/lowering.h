@@ -61,6 +61,8 @@ class Lowering {
   /// Output k in the memory of input j if nobody reads that afterwards (and types allow), else fresh. `j` must be a tensor
   /// that the kernel may overwrite element by element.
   Arg out_over(int k, int j);
+  /// Whether out_over(k, j) would take input j's memory.
+  [[nodiscard]] bool may_overwrite(int k, int j);
   /// Declares output k to be a view of input j's memory: no step is needed.
   void alias(int k, int j, std::int64_t element_offset, std::vector<std::int64_t> strides);
   /// Memory for this step only.

@@ -56,6 +56,24 @@ void Planner::place(ir::ValueId v, Arg arg) {
   value(v) = std::move(arg);
 }
 
+int profile_level() {
+  const char* flag = std::getenv("ISOTONE_PROFILE");
+  return flag == nullptr ? 0 : std::atoi(flag);
+}
+
+namespace {
+
+std::string with_types(const ir::Graph& graph, const ir::Instruction& i) {
+  std::string out(i.op);
+  out += i.op == "contract" ? " " + i.attrs.text("spec") : "";
+  for (const ir::ValueId v : i.inputs) {
+    out += v < 0 ? " -" : " " + ir::to_string(graph.types[static_cast<std::size_t>(v)]);
+  }
+  return out;
+}
+
+}  // namespace
+
 Arg Planner::contiguous_copy(const Arg& from, int now) {
   const Arg to = contiguous_arg(add_root(Kind::arena, from.type.bytes(), now, now), from.type);
   steps_.push_back({"copy", [from, to](const Frame& f) {
@@ -81,7 +99,7 @@ Arg Lowering::out(int k) {
   return planner_.value(v);
 }
 
-Arg Lowering::out_over(int k, int j) {
+bool Lowering::may_overwrite(int k, int j) {
   const ir::ValueId v = i_.outputs[static_cast<std::size_t>(k)];
   const ir::Type& type = planner_.graph_.types[static_cast<std::size_t>(v)];
   const Arg from = in(j);
@@ -93,10 +111,15 @@ Arg Lowering::out_over(int k, int j) {
     read_elsewhere = read_elsewhere || (other != j && has(other) && in(other).root == from.root);
   }
   // The whole root must be dead after this step; a donated input that becomes a result must be exactly its size.
-  if (!mine || root.last != index_ || read_elsewhere || !from.contiguous() || from.byte_offset != 0 || root.bytes != type.bytes()) {
+  return mine && root.last == index_ && !read_elsewhere && from.contiguous() && from.byte_offset == 0 && root.bytes == type.bytes();
+}
+
+Arg Lowering::out_over(int k, int j) {
+  if (!may_overwrite(k, j)) {
     return out(k);
   }
-  planner_.place(v, contiguous_arg(from.root, type));
+  const ir::ValueId v = i_.outputs[static_cast<std::size_t>(k)];
+  planner_.place(v, contiguous_arg(in(j).root, planner_.graph_.types[static_cast<std::size_t>(v)]));
   return planner_.value(v);
 }
 
@@ -121,7 +144,7 @@ Plan Planner::plan() {
     const Kernel* kernel = find_kernel(graph_, i);
     Step step = kernel != nullptr ? kernel->lower(l) : lower_reference(l);
     if (step) {
-      steps_.push_back({i.op, std::move(step)});
+      steps_.push_back({profile_level() < 2 ? std::string(i.op) : with_types(graph_, i), std::move(step)});
     }
   }
   Plan plan;

@@ -8,9 +8,12 @@
 
 namespace isotone::cpu {
 
-/// A step with the operation it belongs to, for the profile.
+/// What ISOTONE_PROFILE asks for: 0 nothing, 1 time by operation, 2 by operation and types.
+int profile_level();
+
+/// A step with the operation it belongs to (with its types at level 2), for the profile.
 struct NamedStep {
-  std::string_view op;
+  std::string name;
   Step run;
 };
 
