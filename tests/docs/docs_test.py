@@ -16,7 +16,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 @functools.cache
 def flags_of(command):
-    done = subprocess.run([PROGRAM, *([command] if command else []), "--help"], capture_output=True, text=True)
+    done = subprocess.run([PROGRAM, *command.split(), "--help"], capture_output=True, text=True)
     assert done.returncode == 0, f"there is no command `isotone {command}`"
     return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", done.stdout))
 
@@ -35,6 +35,8 @@ def complaints(page):
             words = shlex.split(re.split(r" [|>&#]| 2>", found.group(1))[0], comments=True)
             command = next((w for w in words if not w.startswith("-") and w not in ("cpu", "interpreter")), "")
             known = flags_of("") | flags_of(command)
+            if command == "bench":  # the command with commands of its own
+                known |= flags_of(" ".join(words[words.index(command):][:2]))
             for word in words:
                 flag = word.split("=")[0]
                 if re.match(r"--?[a-zA-Z]", flag) and flag not in known:
