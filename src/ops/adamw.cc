@@ -9,7 +9,7 @@ namespace {
 struct Adamw : NoGradient<Adamw> {
   static constexpr std::string_view name = "adamw";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 5, "adamw: takes p, m, v, g and the scalars");
+    require(in.size() == 5, "adamw: takes p, m, v, g and the scalars, got {} inputs", in.size());
     for (int i = 0; i < 4; ++i) {
       require(in[i].dtype == DType::f32 && in[i].shape == in[0].shape, "adamw: p, m, v and g must be f32 of one shape, got {} and {}",
               ir::to_string(in[0]), ir::to_string(in[i]));

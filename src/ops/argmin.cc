@@ -1,4 +1,5 @@
 // The position of the smallest element along an axis.
+#include "ops/support/attributes.h"
 #include "ops/support/reduction.h"
 
 #include "base/error.h"
@@ -11,7 +12,7 @@ struct Argmin : NoGradient<Argmin> {
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 1, "argmin: takes one tensor, got {}", in.size());
     require_float(name, in[0]);
-    const Ints axes{ir::normal_axis(a.integer("axis"), in[0].rank(), name)};
+    const Ints axes{static_cast<std::int64_t>(axis_attr(name, a, in[0].rank()))};
     require(in[0].shape[static_cast<std::size_t>(axes[0])] > 0, "argmin: {} is empty along axis {}", ir::to_string(in[0]), axes[0]);
     return {{DType::i32, reduced_shape(in[0].shape, axes, false)}};
   }

@@ -12,7 +12,7 @@ namespace {
 struct AttentionOp {
   static constexpr std::string_view name = "attention";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 4, "attention: takes q, k, v and optional document starts");
+    require(in.size() == 4, "attention: takes q, k, v and optional document starts, got {} inputs", in.size());
     check_attention(name, in, a);
     Shape rows = in[0].shape;
     rows.pop_back();

@@ -12,7 +12,7 @@ namespace {
 struct AttentionGrad : NoGradient<AttentionGrad> {
   static constexpr std::string_view name = "attention_grad";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 7, "attention_grad: takes q, k, v, document starts, o, logsumexp and the cotangent");
+    require(in.size() == 7, "attention_grad: takes q, k, v, document starts, o, logsumexp and the cotangent, got {} inputs", in.size());
     check_attention(name, in, a);
     Shape rows = in[0].shape;
     rows.pop_back();

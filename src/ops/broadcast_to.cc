@@ -1,5 +1,6 @@
 // Repeats a tensor along axes of size 1.
 #include "ops/support/elementwise.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -10,8 +11,9 @@ struct BroadcastTo {
   static constexpr std::string_view name = "broadcast_to";
   static constexpr bool wide_cotangent = true;
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1 && !is_quantised(in[0].dtype), "broadcast_to: takes one tensor that is not quantised");
-    const Shape& shape = a.ints("shape");
+    require(in.size() == 1, "broadcast_to: takes one tensor, got {}", in.size());
+    require(!is_quantised(in[0].dtype), "broadcast_to: takes a tensor that is not quantised, got {}", ir::to_string(in[0]));
+    const Shape& shape = shape_attr(name, a);
     require(ir::broadcast_shapes(in[0].shape, shape, name) == shape, "broadcast_to: {} does not broadcast to {}",
             ir::to_string(in[0]), ir::to_string(shape));
     return {{in[0].dtype, shape}};

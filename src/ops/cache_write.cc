@@ -9,7 +9,9 @@ namespace {
 struct CacheWrite : NoGradient<CacheWrite> {
   static constexpr std::string_view name = "cache_write";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 4 && in[0].rank() == 4 && in[1].rank() == 4, "cache_write: takes pages, new rows, the page table and positions");
+    require(in.size() == 4, "cache_write: takes pages, new rows, the page table and positions, got {} inputs", in.size());
+    require(in[0].rank() == 4 && in[1].rank() == 4, "cache_write: pages must be [page, kv_head, slot, width] and rows [batch, token, kv_head, width], got {} and {}",
+            ir::to_string(in[0]), ir::to_string(in[1]));
     require_same_dtype(name, in, 0, 1);
     const Shape &p = in[0].shape, &x = in[1].shape;
     require(x[2] == p[1] && x[3] == p[3], "cache_write: rows {} do not fit pages {}", ir::to_string(in[1]), ir::to_string(in[0]));

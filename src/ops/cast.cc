@@ -1,5 +1,6 @@
 // Converts the dtype of a tensor.
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -11,8 +12,7 @@ struct Cast {
   static constexpr bool wide_cotangent = true;
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 1, "cast: takes one tensor, got {}", in.size());
-    require(!is_quantised(a.dtype("dtype")), "cast: quantised weights are made by `isotone convert`, not by cast()");
-    return {{a.dtype("dtype"), in[0].shape}};
+    return {{plain_dtype_attr(name, a), in[0].shape}};
   }
   static Values vjp(const VjpCall& c) {
     const DType from = c.inputs[0].dtype();

@@ -1,5 +1,6 @@
 // Joins tensors along an axis.
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -13,7 +14,7 @@ struct Concat {
     require(in.size() >= 1, "concat: takes at least one tensor");
     require_same_dtype(name, in, 0, in.size() - 1);
     require(!is_quantised(in[0].dtype), "concat: does not take {}", ir::to_string(in[0]));
-    const auto axis = static_cast<std::size_t>(ir::normal_axis(a.integer("axis"), in[0].rank(), name));
+    const std::size_t axis = axis_attr(name, a, in[0].rank());
     Type out = in[0];
     for (int i = 1; i < in.size(); ++i) {
       Shape expected = in[0].shape;

@@ -1,5 +1,6 @@
 // Sum of products over shared dimensions: the one operation behind matmul, linear and einsum.
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 #include <cmath>
 
 #include "base/numerics.h"
@@ -25,12 +26,11 @@ struct Contract {
       require_same_dtype(name, in, 0, 1);
       require_float(name, in[0]);
     }
-    require(is_float(a.dtype("dtype")), "contract: the result must be f32, bf16 or f16");
     Shape out;
     for (const char c : s.out) {
       out.push_back(letter_size(s, c, in[0].shape, in[1].shape));
     }
-    return {{a.dtype("dtype"), out}};
+    return {{float_dtype_attr(name, a), out}};
   }
   static Values vjp(const VjpCall& c) {
     const std::string& spec = c.attrs.text("spec");

@@ -9,7 +9,9 @@ namespace {
 struct Conv2d : GradientOfDecomposition {
   static constexpr std::string_view name = "conv2d";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 2 && in[0].rank() == 4 && in[1].rank() == 4, "conv2d: takes x [n, channel, height, width] and w [out, channel / groups, kh, kw]");
+    require(in.size() == 2, "conv2d: takes x and w, got {} inputs", in.size());
+    require(in[0].rank() == 4 && in[1].rank() == 4, "conv2d: takes x [n, channel, height, width] and w [out, channel / groups, kh, kw], got {} and {}",
+            ir::to_string(in[0]), ir::to_string(in[1]));
     require_same_dtype(name, in, 0, 1);
     require_float(name, in[0]);
     const std::int64_t groups = a.integer("groups");

@@ -9,10 +9,11 @@ namespace {
 struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 2, "cross_entropy: takes logits and targets");
+    require(in.size() == 2, "cross_entropy: takes logits and targets, got {} inputs", in.size());
     require_rows(name, in[0]);
     const Shape rows(in[0].shape.begin(), in[0].shape.end() - 1);
-    require(in[1].dtype == DType::i32 && in[1].shape == rows, "cross_entropy: targets must be i32{}, got {}", ir::to_string(rows), ir::to_string(in[1]));
+    require(in[1].dtype == DType::i32 && in[1].shape == rows, "cross_entropy: targets must be i32{} for logits {}, got {}",
+            ir::to_string(rows), ir::to_string(in[0]), ir::to_string(in[1]));
     return {{DType::f32, rows}, {DType::f32, rows}};
   }
   static Values decompose(const Values& in, const Attrs&) {

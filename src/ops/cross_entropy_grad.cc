@@ -9,7 +9,7 @@ namespace {
 struct CrossEntropyGrad : GradientOfDecomposition {
   static constexpr std::string_view name = "cross_entropy_grad";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 4, "cross_entropy_grad: takes logits, logsumexp, targets and the loss's cotangent");
+    require(in.size() == 4, "cross_entropy_grad: takes logits, logsumexp, targets and the loss's cotangent, got {} inputs", in.size());
     require_rows(name, in[0]);
     const Shape rows(in[0].shape.begin(), in[0].shape.end() - 1);
     require(in[1] == (Type{DType::f32, rows}) && in[2] == (Type{DType::i32, rows}) && in[3] == (Type{DType::f32, rows}),
@@ -29,7 +29,7 @@ struct CrossEntropyGrad : GradientOfDecomposition {
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {
-      out.push_back({{{{t, {3, 4, 11}}}, {{DType::f32, {3, 4}}, 3, 4}, {{DType::i32, {3, 4}}, -1, 11}, {{DType::f32, {3, 4}}}}, {}, false});
+      out.push_back({{{{t, {3, 4, 11}}}, {{DType::f32, {3, 4}}, 3, 4}, {{DType::i32, {3, 4}}, -1, 11}, {{DType::f32, {3, 4}}}}, {}, t == DType::f32});
     }
     return out;
   }

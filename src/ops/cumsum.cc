@@ -1,5 +1,6 @@
 // Running sum along an axis.
 #include "ops/support/index.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -9,9 +10,10 @@ namespace {
 struct Cumsum {
   static constexpr std::string_view name = "cumsum";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1, "cumsum: takes one tensor");
+    require(in.size() == 1, "cumsum: takes one tensor, got {}", in.size());
     require_float(name, in[0]);
-    ir::normal_axis(a.integer("axis"), in[0].rank(), name);
+    axis_attr(name, a, in[0].rank());
+    static_cast<void>(a.flag("reverse"));
     return {in[0]};
   }
   static Values vjp(const VjpCall& c) {

@@ -9,9 +9,12 @@ namespace {
 struct Dropout : GradientOfDecomposition {
   static constexpr std::string_view name = "dropout";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 2, "dropout: takes a tensor and the step");
+    require(in.size() == 2, "dropout: takes a tensor and the step, got {} inputs", in.size());
+    require(in[1] == (Type{DType::i64, {}}), "dropout: the step must be an i64 scalar, got {}", ir::to_string(in[1]));
     require_float(name, in[0]);
     require(a.real("rate") >= 0.0 && a.real("rate") < 1.0, "dropout: rate {} is outside [0, 1)", a.real("rate"));
+    static_cast<void>(a.integer("seed"));
+    static_cast<void>(a.text("key"));
     return {in[0]};
   }
   static Values decompose(const Values& in, const Attrs& a) {

@@ -1,5 +1,6 @@
 // Rows of a table by id.
 #include "ops/support/index.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -9,11 +10,14 @@ namespace {
 struct Embedding {
   static constexpr std::string_view name = "embedding";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 2 && in[0].rank() == 2, "embedding: takes a table [rows, width] and ids");
+    require(in.size() == 2, "embedding: takes a table and ids, got {} inputs", in.size());
+    require(in[0].rank() == 2, "embedding: the table must be [rows, width], got {}", ir::to_string(in[0]));
+    require(is_float(in[0].dtype) || is_quantised(in[0].dtype), "embedding: needs a table of floats or quantised blocks, got {}",
+            ir::to_string(in[0]));
     require_index(name, in[1]);
     Shape out = in[1].shape;
     out.push_back(in[0].shape[1]);
-    return {{a.dtype("dtype"), out}};
+    return {{float_dtype_attr(name, a), out}};
   }
   static Values vjp(const VjpCall& c) {
     const Shape& ids = c.inputs[1].shape();
@@ -63,8 +67,11 @@ Value take(const Value& x, const Value& indices, std::int64_t axis) {
       rest.push_back(x.dim(i));
     }
   }
-  const Value rows = reshape(transpose(x, front), {x.dim(a), -1});
-  const Value picked = embedding(rows, reshape(indices, {-1}), x.dtype());
+  const std::int64_t width = Type{x.dtype(), rest}.elements(), n = indices.type().elements();
+  const Value rows = reshape(transpose(x, front), {x.dim(a), width});
+  // Embedding goes through f32, which does not hold every integer.
+  const Value picked = is_float(x.dtype()) ? embedding(rows, reshape(indices, {n}), x.dtype())
+                                           : gather(rows, broadcast_to(reshape(indices, {n, 1}), {n, width}), 0);
   Shape shape = indices.shape();
   shape.insert(shape.end(), rest.begin(), rest.end());
   const Value y = reshape(picked, shape);  // [indices..., rest...]

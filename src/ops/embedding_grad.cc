@@ -1,5 +1,6 @@
 // Gradient of a table of embeddings: rows summed by id.
 #include "ops/support/index.h"
+#include "ops/support/attributes.h"
 #include "base/tree.h"
 
 #include "base/error.h"
@@ -10,11 +11,14 @@ namespace {
 struct EmbeddingGrad {
   static constexpr std::string_view name = "embedding_grad";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 2 && in[0].rank() == 2 && in[1].rank() == 3 && in[1].shape[0] == in[0].shape[0] && in[1].shape[1] == in[0].shape[1],
-            "embedding_grad: takes ids [grain, token] and gradients [grain, token, width]");
+    require(in.size() == 2, "embedding_grad: takes ids and gradients, got {} inputs", in.size());
+    require(in[0].rank() == 2 && in[1].rank() == 3 && in[1].shape[0] == in[0].shape[0] && in[1].shape[1] == in[0].shape[1],
+            "embedding_grad: takes ids [grain, token] and gradients [grain, token, width], got {} and {}", ir::to_string(in[0]), ir::to_string(in[1]));
     require_index(name, in[0]);
     require_float(name, in[1]);
-    return {{DType::f32, {a.integer("rows"), in[1].shape[2]}}};
+    const Shape table{a.integer("rows"), in[1].shape[2]};
+    require_sizes(name, table);
+    return {{DType::f32, table}};
   }
   static Values vjp(const VjpCall& c) { return {Value(), embedding(c.cotangents[0], c.inputs[0], c.inputs[1].dtype())}; }
   static void reference(const ReferenceCall& c) {

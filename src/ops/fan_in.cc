@@ -1,5 +1,6 @@
 // Sum of the gradients that the uses of one value send back.
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -9,12 +10,12 @@ namespace {
 struct FanIn {
   static constexpr std::string_view name = "fan_in";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() >= 1, "fan_in: takes at least one tensor");
+    require(in.size() >= 1, "fan_in: takes at least one tensor, got none");
     for (int i = 0; i < in.size(); ++i) {
       require_float(name, in[i]);
       require(in[i].shape == in[0].shape, "fan_in: shapes {} and {} differ", ir::to_string(in[0]), ir::to_string(in[i]));
     }
-    return {{a.dtype("dtype"), in[0].shape}};
+    return {{float_dtype_attr(name, a), in[0].shape}};
   }
   static Values decompose(const Values& in, const Attrs& a) {
     Value sum = cast(in[0], DType::f32);

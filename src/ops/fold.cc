@@ -1,5 +1,6 @@
 // The reverse of unfold: windows added into an image (col2im).
 #include "ops/support/window.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -9,10 +10,12 @@ namespace {
 struct Fold {
   static constexpr std::string_view name = "fold";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1 && in[0].rank() == 4, "fold: takes one tensor [n, position, channel, kernel element]");
+    require(in.size() == 1 && in[0].rank() == 4, "fold: takes one tensor [n, position, channel, kernel element], got {}",
+            in.has(0) ? ir::to_string(in[0]) : "none");
     require_float(name, in[0]);
-    const Ints& size = a.ints("size");
-    const Window w(name, a, size.at(0), size.at(1));
+    const Ints& size = Window::pair(name, a, "size");
+    require_sizes(name, size);
+    const Window w(name, a, size[0], size[1]);
     require(in[0].shape[1] == w.out[0] * w.out[1] && in[0].shape[3] == w.kernel[0] * w.kernel[1], "fold: {} does not come from such windows",
             ir::to_string(in[0]));
     return {{in[0].dtype, {in[0].shape[0], in[0].shape[2], size[0], size[1]}}};

@@ -1,5 +1,6 @@
 // A tensor of one repeated value.
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -8,12 +9,10 @@ namespace {
 
 struct Full : NoGradient<Full> {
   static constexpr std::string_view name = "full";
-  static Types infer(const InTypes&, const Attrs& a) {
-    require(!is_quantised(a.dtype("dtype")), "full: cannot make {}", dtype_name(a.dtype("dtype")));
-    for (const std::int64_t d : a.ints("shape")) {
-      require(d >= 0, "full: shape {} has a negative size", ir::to_string(a.ints("shape")));
-    }
-    return {{a.dtype("dtype"), a.ints("shape")}};
+  static Types infer(const InTypes& in, const Attrs& a) {
+    require(in.size() == 0, "full: takes no tensor, got {}", in.size());
+    static_cast<void>(a.real("value"));
+    return {{plain_dtype_attr(name, a), shape_attr(name, a)}};
   }
   static void reference(const ReferenceCall& c) {
     const double value = c.attrs.real("value");

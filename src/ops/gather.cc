@@ -1,5 +1,6 @@
 // Picks elements along an axis by an index tensor of the same rank.
 #include "ops/support/index.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -9,9 +10,9 @@ namespace {
 struct Gather {
   static constexpr std::string_view name = "gather";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 2, "gather: takes a tensor and indices");
+    require(in.size() == 2, "gather: takes a tensor and indices, got {} inputs", in.size());
     require_index(name, in[1]);
-    const auto axis = static_cast<std::size_t>(ir::normal_axis(a.integer("axis"), in[0].rank(), name));
+    const std::size_t axis = axis_attr(name, a, in[0].rank());
     Shape expected = in[0].shape;
     require(in[1].rank() == in[0].rank() && !is_quantised(in[0].dtype), "gather: {} and {} must have one rank",
             ir::to_string(in[0]), ir::to_string(in[1]));

@@ -1,5 +1,6 @@
 // Ascending numbers along one axis.
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -8,12 +9,11 @@ namespace {
 
 struct Iota : NoGradient<Iota> {
   static constexpr std::string_view name = "iota";
-  static Types infer(const InTypes&, const Attrs& a) {
-    const Shape& shape = a.ints("shape");
-    const int axis = ir::normal_axis(a.integer("axis"), static_cast<int>(shape.size()), name);
-    require(shape[static_cast<std::size_t>(axis)] >= 0, "iota: shape {} has a negative size", ir::to_string(shape));
-    require(!is_quantised(a.dtype("dtype")), "iota: cannot make {}", dtype_name(a.dtype("dtype")));
-    return {{a.dtype("dtype"), shape}};
+  static Types infer(const InTypes& in, const Attrs& a) {
+    require(in.size() == 0, "iota: takes no tensor, got {}", in.size());
+    const Shape& shape = shape_attr(name, a);
+    axis_attr(name, a, static_cast<int>(shape.size()));
+    return {{plain_dtype_attr(name, a), shape}};
   }
   static void reference(const ReferenceCall& c) {
     const Shape& shape = c.outputs[0].type->shape;

@@ -9,7 +9,7 @@ namespace {
 struct LayerNorm : GradientOfDecomposition {
   static constexpr std::string_view name = "layer_norm";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 3, "layer_norm: takes a tensor, a weight and a bias");
+    require(in.size() == 3, "layer_norm: takes a tensor, a weight and a bias, got {} inputs", in.size());
     require_rows(name, in[0]);
     for (int i = 1; i <= 2; ++i) {
       require_float(name, in[i]);

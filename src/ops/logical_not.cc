@@ -9,7 +9,8 @@ namespace {
 struct LogicalNot : NoGradient<LogicalNot> {
   static constexpr std::string_view name = "logical_not";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 1 && in[0].dtype == DType::boolean, "logical_not: takes one bool tensor; compare or cast() first");
+    require(in.size() == 1, "logical_not: takes one tensor, got {}", in.size());
+    require(in[0].dtype == DType::boolean, "logical_not: takes bool, got {}; compare or cast() first", ir::to_string(in[0]));
     return {in[0]};
   }
   static void reference(const ReferenceCall& c) {

@@ -1,5 +1,6 @@
 // Rows that are 1 at an index and 0 elsewhere.
 #include "ops/support/index.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -9,12 +10,13 @@ namespace {
 struct OneHot : NoGradient<OneHot> {
   static constexpr std::string_view name = "one_hot";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1, "one_hot: takes one tensor of indices");
+    require(in.size() == 1, "one_hot: takes one tensor of indices, got {}", in.size());
     require_index(name, in[0]);
     require(a.integer("classes") >= 1, "one_hot: needs at least one class, got {}", a.integer("classes"));
     Shape out = in[0].shape;
     out.push_back(a.integer("classes"));
-    return {{a.dtype("dtype"), out}};
+    require_sizes(name, out);
+    return {{plain_dtype_attr(name, a), out}};
   }
   static Values decompose(const Values& in, const Attrs& a) {
     Shape column = in[0].shape();

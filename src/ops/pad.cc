@@ -1,5 +1,6 @@
 // Adds a border of one value around a tensor, and between its elements.
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -10,17 +11,24 @@ struct Pad {
   static constexpr std::string_view name = "pad";
   static constexpr bool wide_cotangent = true;
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1 && !is_quantised(in[0].dtype), "pad: takes one tensor that is not quantised");
+    require(in.size() == 1, "pad: takes one tensor, got {}", in.size());
+    require(!is_quantised(in[0].dtype), "pad: takes a tensor that is not quantised, got {}", ir::to_string(in[0]));
+    static_cast<void>(a.real("value"));
     const Ints &low = a.ints("low"), &high = a.ints("high"), &inner = a.ints("inner");
     const std::size_t rank = in[0].shape.size();
     require(low.size() == rank && high.size() == rank && inner.size() == rank,
             "pad: {} needs one low, high and inner for each of its {} axes", ir::to_string(in[0]), rank);
     Type out = in[0];
     for (std::size_t i = 0; i < rank; ++i) {
-      require(low[i] >= 0 && high[i] >= 0 && inner[i] >= 0, "pad: widths must not be negative; use slice() to cut");
+      require(low[i] >= 0 && high[i] >= 0 && inner[i] >= 0, "pad: widths {}, {} and {} of axis {} must not be negative; use slice() to cut", low[i],
+              high[i], inner[i], i);
       const std::int64_t n = out.shape[i];
+      constexpr std::int64_t kFar = std::int64_t{1} << 30;  // so that no product overflows
+      require(low[i] < kFar && high[i] < kFar && inner[i] < kFar && n < kFar, "pad: widths {}, {} and {} of axis {} must be below {}, and {} too", low[i],
+              high[i], inner[i], i, kFar, ir::to_string(in[0]));
       out.shape[i] = low[i] + high[i] + (n == 0 ? 0 : n + (n - 1) * inner[i]);
     }
+    require_sizes(name, out.shape);
     return {out};
   }
   static Values vjp(const VjpCall& c) {

@@ -12,7 +12,10 @@ namespace {
 struct PagedAttentionOp : NoGradient<PagedAttentionOp> {
   static constexpr std::string_view name = "paged_attention";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 5 && in[0].rank() == 4 && in[1].rank() == 4, "paged_attention: takes q, k pages, v pages, the page table and positions");
+    require(in.size() == 5, "paged_attention: takes q, k pages, v pages, the page table and positions, got {} inputs", in.size());
+    require(in[0].rank() == 4 && in[1].rank() == 4, "paged_attention: q must be [batch, token, head, width] and pages [page, kv_head, slot, width], got {} and {}",
+            ir::to_string(in[0]), ir::to_string(in[1]));
+    require_float(name, in[0]);
     require_same_dtype(name, in, 0, 2);
     const Shape &q = in[0].shape, &k = in[1].shape;
     require(in[2] == in[1] && k[3] == q[3] && k[1] > 0 && q[2] % k[1] == 0, "paged_attention: pages {} and {} do not fit q {}", ir::to_string(in[1]),
@@ -24,7 +27,22 @@ struct PagedAttentionOp : NoGradient<PagedAttentionOp> {
     return {in[0]};
   }
   static void reference(const ReferenceCall& c) { paged_attention_reference(paged_of(c)); }
-  static std::vector<Sample> samples() { return {}; }  // a table of pages is no random input: tested in tests/bits
+  static std::vector<Sample> samples() {
+    std::vector<Sample> out;
+    // Pages may be named twice and positions stand in any order: only the serving code has reasons for more.
+    const auto add = [&](DType t, Shape q, Shape pages, std::int64_t width, std::int64_t window) {
+      const double end = static_cast<double>(width * pages[2]);
+      out.push_back({{{{t, q}}, {{t, pages}}, {{t, pages}}, {{DType::i32, {q[0], width}}, 0.0, static_cast<double>(pages[0])},
+                      {{DType::i32, {q[0], q[1]}}, -2.0, end}},
+                     {{"scale", 0.25}, {"window", window}}, false});
+    };
+    for (const DType t : {DType::f32, DType::bf16}) {
+      add(t, {2, 3, 4, 32}, {6, 2, 16, 32}, 13, 0);
+      add(t, {1, 5, 2, 8}, {3, 2, 128, 8}, 2, 20);
+      add(t, {3, 1, 3, 64}, {4, 1, 64, 64}, 4, 0);
+    }
+    return out;
+  }
 };
 
 }  // namespace

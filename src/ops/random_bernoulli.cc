@@ -10,6 +10,7 @@ struct RandomBernoulli : NoGradient<RandomBernoulli> {
   static constexpr std::string_view name = "random_bernoulli";
   static Types infer(const InTypes& in, const Attrs& a) {
     infer_random(name, in, a);
+    require(a.real("p") >= 0.0 && a.real("p") <= 1.0, "random_bernoulli: probability {} is outside [0, 1]", a.real("p"));
     return {{DType::boolean, a.ints("shape")}};
   }
   static void reference(const ReferenceCall& c) {

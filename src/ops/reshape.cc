@@ -1,5 +1,6 @@
 // The same elements in another shape.
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 
 #include "base/error.h"
 
@@ -11,7 +12,7 @@ struct Reshape {
   static constexpr bool wide_cotangent = true;
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 1, "reshape: takes one tensor, got {}", in.size());
-    const Type out{in[0].dtype, a.ints("shape")};
+    const Type out{in[0].dtype, shape_attr(name, a)};
     require(out.elements() == in[0].elements(), "reshape: {} has {} elements, but shape {} has {}", ir::to_string(in[0]),
             in[0].elements(), ir::to_string(out.shape), out.elements());
     require(!is_quantised(in[0].dtype), "reshape: {} keeps its rows; cast() it first", ir::to_string(in[0]));
@@ -42,6 +43,7 @@ Value reshape(const Value& x, Shape shape) {
       open = &d;
     } else {
       require(d >= 0, "reshape: shape {} has a negative size", ir::to_string(shape));
+      require(d == 0 || known <= INT64_MAX / d, "reshape: shape {} has more elements than {}", ir::to_string(shape), ir::to_string(x.type()));
       known *= d;
     }
   }

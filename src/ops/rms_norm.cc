@@ -9,7 +9,7 @@ namespace {
 struct RmsNorm {
   static constexpr std::string_view name = "rms_norm";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 2, "rms_norm: takes a tensor and a weight");
+    require(in.size() == 2, "rms_norm: takes a tensor and a weight, got {} inputs", in.size());
     require_rows(name, in[0]);
     require_float(name, in[1]);
     require(in[1].rank() == 1 && in[1].shape[0] == in[0].shape.back(), "rms_norm: weight {} does not fit the last axis of {}",

@@ -9,7 +9,7 @@ namespace {
 struct RmsNormGrad : GradientOfDecomposition {
   static constexpr std::string_view name = "rms_norm_grad";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 3, "rms_norm_grad: takes x, the weight and the cotangent");
+    require(in.size() == 3, "rms_norm_grad: takes x, the weight and the cotangent, got {} inputs", in.size());
     require_rows(name, in[0]);
     require_same_type(name, in, 0, 2);
     require(in[1].rank() == 1 && in[1].shape[0] == in[0].shape.back(), "rms_norm_grad: weight {} does not fit {}", ir::to_string(in[1]), ir::to_string(in[0]));

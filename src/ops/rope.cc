@@ -9,7 +9,7 @@ namespace {
 struct Rope {
   static constexpr std::string_view name = "rope";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 3, "rope: takes x, cos and sin");
+    require(in.size() == 3, "rope: takes x, cos and sin, got {} inputs", in.size());
     require_float(name, in[0]);
     require(in[0].rank() >= 2 && in[0].shape.back() % 2 == 0, "rope: x {} must be [..., token, head, width] of even width", ir::to_string(in[0]));
     Shape table = in[0].shape;
@@ -33,7 +33,7 @@ struct Rope {
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16, DType::f16}) {
-      out.push_back({{{{t, {2, 3, 4, 8}}}, {{DType::f32, {2, 3, 4}}, -1, 1}, {{DType::f32, {2, 3, 4}}, -1, 1}}, {}, false});
+      out.push_back({{{{t, {2, 3, 4, 8}}}, {{DType::f32, {2, 3, 4}}, -1, 1}, {{DType::f32, {2, 3, 4}}, -1, 1}}, {}, t == DType::f32});
       out.push_back({{{{t, {5, 3, 64}}}, {{DType::f32, {5, 32}}, -1, 1}, {{DType::f32, {5, 32}}, -1, 1}}, {}, false});
     }
     return out;

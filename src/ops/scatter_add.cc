@@ -1,5 +1,6 @@
 // Adds elements at indexed positions along an axis.
 #include "ops/support/index.h"
+#include "ops/support/attributes.h"
 #include "base/tree.h"
 
 #include "base/error.h"
@@ -10,11 +11,11 @@ namespace {
 struct ScatterAdd {
   static constexpr std::string_view name = "scatter_add";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 3, "scatter_add: takes a tensor, indices and updates");
+    require(in.size() == 3, "scatter_add: takes a tensor, indices and updates, got {} inputs", in.size());
     require_index(name, in[1]);
     require_float(name, in[0]);
     require(in[2].dtype == in[0].dtype, "scatter_add: updates are {}, the tensor is {}", ir::to_string(in[2]), ir::to_string(in[0]));
-    const auto axis = static_cast<std::size_t>(ir::normal_axis(a.integer("axis"), in[0].rank(), name));
+    const std::size_t axis = axis_attr(name, a, in[0].rank());
     Shape expected = in[0].shape;
     require(in[1].rank() == in[0].rank() && in[1].shape == in[2].shape, "scatter_add: indices {} and updates {} must have one shape of rank {}",
             ir::to_string(in[1]), ir::to_string(in[2]), in[0].rank());

@@ -19,7 +19,7 @@ struct Slice {
     for (std::size_t i = 0; i < rank; ++i) {
       require(step[i] >= 1 && begin[i] >= 0 && begin[i] <= end[i] && end[i] <= in[0].shape[i],
               "slice: [{}:{}:{}] does not fit axis {} of {}", begin[i], end[i], step[i], i, ir::to_string(in[0]));
-      out.push_back((end[i] - begin[i] + step[i] - 1) / step[i]);
+      out.push_back(end[i] == begin[i] ? 0 : (end[i] - begin[i] - 1) / step[i] + 1);  // any step: no sum overflows
     }
     require(!is_quantised(in[0].dtype) || (rank > 0 && out.back() == in[0].shape.back()),
             "slice: rows of quantised {} stay whole", ir::to_string(in[0]));
@@ -31,7 +31,7 @@ struct Slice {
     const Shape& part = c.cotangents[0].shape();
     Ints low(begin), high(begin.size()), inner(begin.size());
     for (std::size_t i = 0; i < begin.size(); ++i) {
-      inner[i] = step[i] - 1;
+      inner[i] = part[i] < 2 ? 0 : step[i] - 1;
       const std::int64_t covered = part[i] == 0 ? 0 : (part[i] - 1) * step[i] + 1;
       high[i] = shape[i] - begin[i] - covered;
     }

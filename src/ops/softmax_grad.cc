@@ -9,7 +9,7 @@ namespace {
 struct SoftmaxGrad : GradientOfDecomposition {
   static constexpr std::string_view name = "softmax_grad";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 2, "softmax_grad: takes the softmax and its cotangent");
+    require(in.size() == 2, "softmax_grad: takes the softmax and its cotangent, got {} inputs", in.size());
     require_rows(name, in[0]);
     require_same_type(name, in, 0, 1);
     return {in[0]};

@@ -1,5 +1,6 @@
 // Sorts along an axis.
 #include "ops/support/index.h"
+#include "ops/support/attributes.h"
 #include <algorithm>
 
 #include "base/error.h"
@@ -10,9 +11,10 @@ namespace {
 struct Sort {
   static constexpr std::string_view name = "sort";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1, "sort: takes one tensor");
+    require(in.size() == 1, "sort: takes one tensor, got {}", in.size());
     require_float(name, in[0]);
-    ir::normal_axis(a.integer("axis"), in[0].rank(), name);
+    axis_attr(name, a, in[0].rank());
+    static_cast<void>(a.flag("descending"));
     return {in[0], {DType::i32, in[0].shape}};
   }
   static Values vjp(const VjpCall& c) {

@@ -9,7 +9,7 @@ namespace {
 struct Swiglu {
   static constexpr std::string_view name = "swiglu";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 2, "swiglu: takes the gate and the up projection");
+    require(in.size() == 2, "swiglu: takes the gate and the up projection, got {} inputs", in.size());
     require_float(name, in[0]);
     require_same_type(name, in, 0, 1);
     return {in[0]};

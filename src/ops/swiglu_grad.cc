@@ -9,7 +9,7 @@ namespace {
 struct SwigluGrad : GradientOfDecomposition {
   static constexpr std::string_view name = "swiglu_grad";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 3, "swiglu_grad: takes gate, up and the cotangent");
+    require(in.size() == 3, "swiglu_grad: takes gate, up and the cotangent, got {} inputs", in.size());
     require_float(name, in[0]);
     require_same_type(name, in, 0, 1);
     require_same_type(name, in, 0, 2);

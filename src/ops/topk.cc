@@ -9,7 +9,8 @@ namespace {
 struct Topk : GradientOfDecomposition {
   static constexpr std::string_view name = "topk";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1 && in[0].rank() >= 1, "topk: takes one tensor of at least one axis");
+    require(in.size() == 1, "topk: takes one tensor, got {}", in.size());
+    require(in[0].rank() >= 1, "topk: takes a tensor of at least one axis, got {}", ir::to_string(in[0]));
     require_float(name, in[0]);
     Shape out = in[0].shape;
     require(a.integer("k") >= 1 && a.integer("k") <= out.back(), "topk: k = {} does not fit the last axis of {}", a.integer("k"), ir::to_string(in[0]));

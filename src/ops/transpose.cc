@@ -17,10 +17,11 @@ struct Transpose {
     Shape out;
     std::vector<bool> seen(order.size(), false);
     for (const std::int64_t axis : order) {
-      const int i = ir::normal_axis(axis, in[0].rank(), name);
-      require(!seen[static_cast<std::size_t>(i)], "transpose: order {} names axis {} twice", ir::to_string(order), axis);
-      seen[static_cast<std::size_t>(i)] = true;
-      out.push_back(in[0].shape[static_cast<std::size_t>(i)]);
+      require(axis >= 0 && axis < in[0].rank(), "transpose: axis {} of order {} is none of {}", axis, ir::to_string(order), ir::to_string(in[0]));
+      const auto i = static_cast<std::size_t>(axis);
+      require(!seen[i], "transpose: order {} names axis {} twice", ir::to_string(order), axis);
+      seen[i] = true;
+      out.push_back(in[0].shape[i]);
     }
     return {{in[0].dtype, out}};
   }

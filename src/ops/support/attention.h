@@ -16,7 +16,8 @@ inline void check_attention(std::string_view op, const InTypes& in, const Attrs&
   require(q[0] == k[0] && q[1] == k[1] && q[3] == k[3] && k[2] > 0 && q[2] % k[2] == 0,
           "{}: q {} and k {} must agree in grains, tokens and width, and the heads be a multiple of the kv heads", op, ir::to_string(in[0]),
           ir::to_string(in[1]));
-  require(!in.has(3) || in[3] == (Type{DType::i32, {q[0], q[1]}}), "{}: document starts must be i32[{}, {}]", op, q[0], q[1]);
+  require(!in.has(3) || in[3] == (Type{DType::i32, {q[0], q[1]}}), "{}: document starts must be i32[{}, {}], got {}", op, q[0], q[1],
+          in.has(3) ? ir::to_string(in[3]) : "none");
   require(a.integer("window") >= 0, "{}: window {} is negative", op, a.integer("window"));
 }
 

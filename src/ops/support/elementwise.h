@@ -149,8 +149,9 @@ struct Comparison : NoGradient<Op> {
 template <class Op>
 struct Logical : NoGradient<Op> {
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 2 && in[0].dtype == DType::boolean && in[1].dtype == DType::boolean,
-            "{}: takes two bool tensors; compare or cast() first", Op::name);
+    require(in.size() == 2, "{}: takes two tensors, got {}", Op::name, in.size());
+    require(in[0].dtype == DType::boolean && in[1].dtype == DType::boolean,
+            "{}: takes two bool tensors, got {} and {}; compare or cast() first", Op::name, ir::to_string(in[0]), ir::to_string(in[1]));
     return {{DType::boolean, ir::broadcast_shapes(in[0].shape, in[1].shape, Op::name)}};
   }
   static void reference(const ReferenceCall& c) {

@@ -4,14 +4,14 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 
 namespace isotone::ops {
 
 inline void infer_random(std::string_view op, const InTypes& in, const Attrs& a) {
-  require(in.size() == 1 && in[0] == (Type{DType::i64, {}}), "{}: takes the step as an i64 scalar", op);
-  for (const std::int64_t d : a.ints("shape")) {
-    require(d >= 0, "{}: shape {} has a negative size", op, ir::to_string(a.ints("shape")));
-  }
+  require(in.size() == 1, "{}: takes the step, got {} inputs", op, in.size());
+  require(in[0] == (Type{DType::i64, {}}), "{}: the step must be an i64 scalar, got {}", op, ir::to_string(in[0]));
+  shape_attr(op, a);
   static_cast<void>(a.integer("seed"));
   static_cast<void>(a.text("key"));
 }

@@ -8,20 +8,32 @@ namespace isotone::ops {
 
 /// A window over [n, c, h, w]: attributes "kernel", "stride", "padding", "dilation", each {vertical, horizontal}.
 struct Window {
+  static constexpr std::int64_t kFar = std::int64_t{1} << 30;  // so that no product overflows
   std::int64_t kernel[2], stride[2], padding[2], dilation[2], in[2], out[2];
 
   Window(std::string_view op, const Attrs& a, std::int64_t height, std::int64_t width) : in{height, width} {
     for (std::size_t i = 0; i < 2; ++i) {
-      kernel[i] = a.ints("kernel").at(i);
-      stride[i] = a.ints("stride").at(i);
-      padding[i] = a.ints("padding").at(i);
-      dilation[i] = a.ints("dilation").at(i);
+      kernel[i] = pair(op, a, "kernel")[i];
+      stride[i] = pair(op, a, "stride")[i];
+      padding[i] = pair(op, a, "padding")[i];
+      dilation[i] = pair(op, a, "dilation")[i];
       require(kernel[i] >= 1 && stride[i] >= 1 && dilation[i] >= 1 && padding[i] >= 0,
-              "{}: kernel, stride and dilation must be at least 1 and padding at least 0", op);
+              "{}: kernel, stride and dilation must be at least 1 and padding at least 0, got {}, {}, {} and {}", op, kernel[i],
+              stride[i], dilation[i], padding[i]);
+      require(kernel[i] < kFar && stride[i] < kFar && dilation[i] < kFar && padding[i] < kFar && in[i] < kFar,
+              "{}: kernel {}, stride {}, dilation {}, padding {} and size {} must be below {}", op, kernel[i], stride[i], dilation[i],
+              padding[i], in[i], kFar);
       const std::int64_t span = dilation[i] * (kernel[i] - 1) + 1;
       require(in[i] + 2 * padding[i] >= span, "{}: a window of {} does not fit {} with padding {}", op, span, in[i], padding[i]);
       out[i] = (in[i] + 2 * padding[i] - span) / stride[i] + 1;
     }
+  }
+
+  /// The attribute `name`, checked to be two numbers.
+  static const Ints& pair(std::string_view op, const Attrs& a, std::string_view name) {
+    const Ints& list = a.ints(name);
+    require(list.size() == 2, "{}: {} takes two numbers, {{vertical, horizontal}}, but got {}", op, name, ir::to_string(list));
+    return list;
   }
 };
 
