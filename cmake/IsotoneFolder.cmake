@@ -56,17 +56,23 @@ function(isotone_program name folder)
 endfunction()
 
 # Every tests/<kind>/*_test.cc is one program; tests/<kind>/*_test.py and *_test.sh run as they are. Those named
-# *_slow_test.* carry the label `slow`: `make test` leaves them out, `make test-all` does not.
+# *_slow_test.* carry the label `slow`: `make test` leaves them out, `make test-all` does not. Programs of tests/core need
+# CORE_LIBS alone, so they build without the rest.
 function(isotone_system_tests folder)
-  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LIBS;CORE_LIBS" ${ARGN})
   isotone_library_names(libs ${ARG_LIBS})
+  isotone_library_names(core_libs ${ARG_CORE_LIBS})
   file(GLOB_RECURSE programs CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*_test.cc)
   foreach(source IN LISTS programs)
     file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR}/${folder} ${source})
     string(REGEX REPLACE "\\.cc$" "" name "${name}")
     string(REPLACE "/" "_" target "${name}")
     add_executable(${target} ${source})
-    target_link_libraries(${target} PRIVATE ${libs} GTest::gtest GTest::gtest_main)
+    set(program_libs ${libs})
+    if(name MATCHES "^core/")
+      set(program_libs ${core_libs})
+    endif()
+    target_link_libraries(${target} PRIVATE ${program_libs} GTest::gtest GTest::gtest_main)
     target_compile_definitions(${target} PRIVATE ISOTONE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ISOTONE_BINARY_DIR="${CMAKE_BINARY_DIR}")
     include(GoogleTest)
     set(label "")

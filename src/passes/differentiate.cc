@@ -25,6 +25,9 @@ struct Contribution {
   Value gradient;
 };
 
+/// Indices, masks and quantised weights carry no gradient: what made them is not looked at.
+bool carries(const Value& v) { return is_float(v.dtype()); }
+
 /// The nodes between `wrt` and `outputs`, descending by id: those whose gradient matters.
 std::vector<Node*> path(const Values& outputs, const std::unordered_set<const Node*>& targets) {
   // An explicit stack: a deep network must not overflow the call stack. A node matters if a target lies below it.
@@ -40,7 +43,7 @@ std::vector<Node*> path(const Values& outputs, const std::unordered_set<const No
     if (expanded) {
       bool any = false;
       for (const Value& v : node->inputs) {
-        any = any || (v && matters.at(v.node().get()));
+        any = any || (v && carries(v) && matters.at(v.node().get()));
       }
       matters[node] = any;
       if (any) {
@@ -58,7 +61,7 @@ std::vector<Node*> path(const Values& outputs, const std::unordered_set<const No
     matters[node] = false;
     stack.emplace_back(node, true);
     for (const Value& v : node->inputs) {
-      if (v && !matters.contains(v.node().get())) {
+      if (v && carries(v) && !matters.contains(v.node().get())) {
         stack.emplace_back(v.node().get(), false);
       }
     }
@@ -164,7 +167,7 @@ ir::Values differentiate(const ir::Values& outputs, const ir::Values& cotangents
     Values inputs = node->inputs;
     std::vector<bool> wanted;
     for (Value& v : inputs) {
-      const bool matters = v && is_float(v.dtype()) && !is_quantised(v.dtype());
+      const bool matters = v && carries(v);
       wanted.push_back(matters);
       v = recompute(v, node->region);
     }

@@ -17,27 +17,40 @@ std::shared_ptr<device::Device>& device_slot() {
   return slot;
 }
 
-device::BufferPtr buffer_of(const Value& v) { return std::static_pointer_cast<device::Buffer>(v.storage()); }
+device::BufferPtr buffer_of(const Value& v) {
+  return std::static_pointer_cast<device::Buffer>(v.storage());
+}
 
 Tensor upload(const void* data, Type type, std::size_t given) {
-  require(static_cast<std::int64_t>(given) == type.elements(), "tensor: {} values were given for {}", given, ir::to_string(type));
+  require(static_cast<std::int64_t>(given) == type.elements(), "tensor: {} values were given for {}", given,
+          ir::to_string(type));
   device::BufferPtr buffer = default_device().upload(data, type.bytes());
   return Tensor(ir::leaf(std::move(type), std::move(buffer)));
 }
 
 }  // namespace
 
-void set_default_device(std::shared_ptr<device::Device> device) { device_slot() = std::move(device); }
+void set_default_device(std::shared_ptr<device::Device> device) {
+  device_slot() = std::move(device);
+}
 
 device::Device& default_device() {
   require(device_slot() != nullptr, "no device: call set_default_device() before making tensors");
   return *device_slot();
 }
 
-Tensor Tensor::from(std::span<const float> values, Shape shape) { return upload(values.data(), {DType::f32, std::move(shape)}, values.size()); }
-Tensor Tensor::from(std::span<const std::int32_t> values, Shape shape) { return upload(values.data(), {DType::i32, std::move(shape)}, values.size()); }
-Tensor Tensor::from(std::span<const std::int64_t> values, Shape shape) { return upload(values.data(), {DType::i64, std::move(shape)}, values.size()); }
-Tensor Tensor::from_bytes(const void* bytes, const Type& type) { return Tensor(ir::leaf(type, default_device().upload(bytes, type.bytes()))); }
+Tensor Tensor::from(std::span<const float> values, Shape shape) {
+  return upload(values.data(), {DType::f32, std::move(shape)}, values.size());
+}
+Tensor Tensor::from(std::span<const std::int32_t> values, Shape shape) {
+  return upload(values.data(), {DType::i32, std::move(shape)}, values.size());
+}
+Tensor Tensor::from(std::span<const std::int64_t> values, Shape shape) {
+  return upload(values.data(), {DType::i64, std::move(shape)}, values.size());
+}
+Tensor Tensor::from_bytes(const void* bytes, const Type& type) {
+  return Tensor(ir::leaf(type, default_device().upload(bytes, type.bytes())));
+}
 
 Tensor Tensor::adopt(const void* bytes, const Type& type, std::shared_ptr<const void> keep, bool constant) {
   device::BufferPtr buffer = default_device().adopt(bytes, type.bytes(), std::move(keep));
@@ -47,7 +60,9 @@ Tensor Tensor::adopt(const void* bytes, const Type& type, std::shared_ptr<const 
   return Tensor(ir::leaf(type, std::move(buffer)));
 }
 
-Tensor Tensor::scalar(double value, DType dtype) { return Tensor(ops::full({}, value, dtype)); }
+Tensor Tensor::scalar(double value, DType dtype) {
+  return Tensor(ops::full({}, value, dtype));
+}
 
 std::vector<std::byte> Tensor::to_bytes() const {
   eval(*this);
@@ -95,11 +110,21 @@ std::string Tensor::describe() const {
   return out + (values.size() > 8 ? ", ...}" : "}");
 }
 
-Tensor operator+(const Tensor& a, const Tensor& b) { return Tensor(ops::add(a, b)); }
-Tensor operator-(const Tensor& a, const Tensor& b) { return Tensor(ops::sub(a, b)); }
-Tensor operator*(const Tensor& a, const Tensor& b) { return Tensor(ops::mul(a, b)); }
-Tensor operator/(const Tensor& a, const Tensor& b) { return Tensor(ops::div(a, b)); }
-Tensor operator-(const Tensor& a) { return Tensor(ops::neg(a)); }
+Tensor operator+(const Tensor& a, const Tensor& b) {
+  return Tensor(ops::add(a, b));
+}
+Tensor operator-(const Tensor& a, const Tensor& b) {
+  return Tensor(ops::sub(a, b));
+}
+Tensor operator*(const Tensor& a, const Tensor& b) {
+  return Tensor(ops::mul(a, b));
+}
+Tensor operator/(const Tensor& a, const Tensor& b) {
+  return Tensor(ops::div(a, b));
+}
+Tensor operator-(const Tensor& a) {
+  return Tensor(ops::neg(a));
+}
 
 void eval(const Tensor& tensor) {
   if (tensor.storage() == nullptr) {

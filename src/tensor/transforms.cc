@@ -1,6 +1,7 @@
 #include "tensor/transforms.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "passes/differentiate.h"
@@ -8,14 +9,73 @@
 
 namespace isotone {
 
+namespace {
+
+/// How many functions are being differentiated on this thread, one inside another.
+class TraceDepth {
+ public:
+  TraceDepth() { ++depth(); }
+  ~TraceDepth() { --depth(); }
+  TraceDepth(const TraceDepth&) = delete;
+  TraceDepth& operator=(const TraceDepth&) = delete;
+  [[nodiscard]] static bool outermost() { return depth() == 1; }
+
+ private:
+  static int& depth() {
+    thread_local int count = 0;
+    return count;
+  }
+};
+
+/// Takes back the marks of the outermost trace, which began at `begin`: nodes that depend on no placeholder of
+/// compile() may forget their inputs again once they are computed.
+void end_trace(const Values& begin, const Values& values, const Values& gradients) {
+  std::unordered_set<ir::Node*> seen;
+  std::vector<ir::Node*> nodes, stack;
+  const auto visit = [&](const Value& v) {
+    if (v && v.node()->traced && seen.insert(v.node().get()).second) {
+      nodes.push_back(v.node().get());
+      stack.push_back(v.node().get());
+    }
+  };
+  for (const Values* list : {&begin, &values, &gradients}) {
+    for (const Value& v : *list) {
+      visit(v);
+    }
+  }
+  while (!stack.empty()) {
+    const ir::Node* node = stack.back();
+    stack.pop_back();
+    for (const Value& v : node->inputs) {
+      visit(v);
+    }
+  }
+  std::sort(nodes.begin(), nodes.end(), [](const ir::Node* a, const ir::Node* b) { return a->id < b->id; });
+  for (ir::Node* node : nodes) {
+    if (node->op != ir::kLeaf) {
+      node->traced =
+          std::any_of(node->inputs.begin(), node->inputs.end(), [](const Value& v) { return v && v.node()->traced; });
+    }
+  }
+  for (ir::Node* node : nodes) {
+    if (!node->traced && !node->storage.empty() && node->op != ir::kLeaf) {
+      node->inputs.clear();
+    }
+  }
+}
+
+}  // namespace
+
 std::function<ValueAndGrad(const Tensors&)> value_and_grad(Function f) {
   return [f = std::move(f)](const Tensors& arguments) {
+    const TraceDepth depth;
     // Each argument is seen through a node of its own, so that gradients end there and not in what made the argument.
     Tensors inside;
     Values wrt;
     for (const Tensor& t : arguments) {
       if (is_float(t.dtype())) {
         const Value v = ops::apply1("reshape", {t}, {{"shape", t.shape()}});
+        v.node()->traced = true;  // what f reads on the way must keep its inputs until the gradient is recorded
         inside.emplace_back(v);
         wrt.push_back(v);
       } else {
@@ -30,6 +90,9 @@ std::function<ValueAndGrad(const Tensors&)> value_and_grad(Function f) {
     const Value& y = result.values[0];
     const Values gradients = passes::differentiate({y}, {ops::full({}, 1.0, y.dtype())}, wrt);
     std::size_t next = 0;
+    if (TraceDepth::outermost()) {
+      end_trace(wrt, Values(result.values.begin(), result.values.end()), gradients);
+    }
     for (const Tensor& t : arguments) {
       if (!is_float(t.dtype())) {
         result.gradients.emplace_back();
@@ -43,7 +106,8 @@ std::function<ValueAndGrad(const Tensors&)> value_and_grad(Function f) {
 }
 
 Function grad(Function f) {
-  return [with_value = value_and_grad(std::move(f))](const Tensors& arguments) { return with_value(arguments).gradients; };
+  return
+      [with_value = value_and_grad(std::move(f))](const Tensors& arguments) { return with_value(arguments).gradients; };
 }
 
 Function recompute(Function f) {
@@ -62,7 +126,9 @@ struct Compiled::Entry {
 };
 
 Compiled::Compiled(Function f, CompileSettings settings) : f_(std::move(f)), settings_(std::move(settings)) {}
-Compiled compile(Function f, CompileSettings settings) { return {std::move(f), std::move(settings)}; }
+Compiled compile(Function f, CompileSettings settings) {
+  return {std::move(f), std::move(settings)};
+}
 
 Compiled::Entry& Compiled::entry(const std::vector<Type>& types) {
   for (const auto& e : entries_) {
@@ -123,6 +189,8 @@ Tensors Compiled::operator()(const Tensors& arguments) {
   return results;
 }
 
-device::MemoryReport Compiled::memory(const std::vector<Type>& types) { return entry(types).executable->memory(); }
+device::MemoryReport Compiled::memory(const std::vector<Type>& types) {
+  return entry(types).executable->memory();
+}
 
 }  // namespace isotone
