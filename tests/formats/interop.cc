@@ -1,9 +1,13 @@
-// The C++ half of tests/formats/safetensors_python_test.py, which sets ISOTONE_INTEROP to a folder and runs these cases
-// one at a time; they are skipped without it.
-#include <gtest/gtest.h>
+// The C++ half of safetensors_python_test.py, which calls it: `formats_interop write|read FOLDER` writes
+// FOLDER/ours.safetensors or checks FOLDER/theirs.safetensors; `convert FOLDER MODEL` makes FOLDER/converted.
+#include <fmt/ranges.h>
 
-#include <cstdlib>
-#include <cstring>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "formats/convert.h"
@@ -12,10 +16,6 @@
 
 namespace isotone {
 namespace {
-
-const char* folder() {
-  return std::getenv("ISOTONE_INTEROP");
-}
 
 struct Case {
   const char* name;
@@ -53,10 +53,7 @@ std::string content(const Case& c, std::size_t n) {
   return out;
 }
 
-TEST(Interop, Write) {
-  if (folder() == nullptr) {
-    GTEST_SKIP() << "run by tests/formats/safetensors_python_test.py";
-  }
+void write(const std::string& folder) {
   std::vector<TensorView> views;
   for (const Case& c : cases()) {
     TensorView view{{c.name, c.dtype, c.shape}, {}, nullptr};
@@ -65,41 +62,59 @@ TEST(Interop, Write) {
     view.owner = owned;
     views.push_back(std::move(view));
   }
-  save_safetensors(std::string(folder()) + "/ours.safetensors", views, {{"format", "pt"}, {"note", "\"x\"\n"}});
+  save_safetensors(folder + "/ours.safetensors", views, {{"format", "pt"}, {"note", "\"x\"\n"}});
 }
 
-TEST(Interop, Read) {
-  if (folder() == nullptr) {
-    GTEST_SKIP() << "run by tests/formats/safetensors_python_test.py";
-  }
-  const Safetensors file(std::string(folder()) + "/theirs.safetensors");
-  EXPECT_EQ(file.metadata().at("note"), "\"x\"\n");
+void read(const std::string& folder) {
+  const Safetensors file(folder + "/theirs.safetensors");
+  require(file.metadata().at("note") == "\"x\"\n", "the note is '{}'", file.metadata().at("note"));
   std::size_t seen = 0;
   for (const Case& c : cases()) {
     if (c.dtype == DType::bf16) {
       continue;  // numpy has none
     }
     const TensorView view = file.tensor(c.name);
-    EXPECT_EQ(view.dtype, c.dtype) << c.name;
-    EXPECT_EQ(view.shape, c.shape) << c.name;
+    require(view.dtype == c.dtype && view.shape == c.shape, "'{}' is {} of shape [{}]", c.name, dtype_name(view.dtype),
+            fmt::join(view.shape, ", "));
     const std::vector<float> values = dequantise(view);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      EXPECT_EQ(values[i], static_cast<float>(element(c.dtype, i))) << c.name << " " << i;
+      require(values[i] == static_cast<float>(element(c.dtype, i)), "'{}' has {} at {}, not {}", c.name, values[i], i,
+              element(c.dtype, i));
     }
     ++seen;
   }
-  EXPECT_EQ(file.entries().size(), seen);
+  require(file.entries().size() == seen, "the file has {} tensors, not {}", file.entries().size(), seen);
 }
 
-TEST(Interop, Convert) {
-  const char* model = std::getenv("ISOTONE_INTEROP_MODEL");
-  if (folder() == nullptr || model == nullptr) {
-    GTEST_SKIP() << "run by tests/formats/safetensors_python_test.py";
-  }
+void convert(const std::string& folder, const std::string& model) {
   ConvertOptions options;
   options.max_shard_bytes = 200'000'000;
-  convert_gguf_to_hf(model, std::string(folder()) + "/converted", options);
+  convert_gguf_to_hf(model, folder + "/converted", options);
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const std::string command = arguments.empty() ? "" : arguments[0];
+  if (command == "write" && arguments.size() == 2) {
+    write(arguments[1]);
+  } else if (command == "read" && arguments.size() == 2) {
+    read(arguments[1]);
+  } else if (command == "convert" && arguments.size() == 3) {
+    convert(arguments[1], arguments[2]);
+  } else {
+    fmt::print(stderr, "usage: formats_interop write|read FOLDER, or convert FOLDER MODEL\n");
+    return 2;
+  }
+  return 0;
 }
 
 }  // namespace
 }  // namespace isotone
+
+int main(int argc, char** argv) {
+  try {
+    return isotone::run({argv + 1, argv + argc});
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "formats_interop: {}\n", e.what());
+    return 1;
+  }
+}
