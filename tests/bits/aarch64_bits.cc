@@ -105,8 +105,8 @@ void rows_and_attention() {
     const std::int64_t tokens = 150;
     const Tensor q = random("q", {1, tokens, 4, 64}, dtype), k = random("k", {1, tokens, 2, 64}, dtype),
                  v = random("v", {1, tokens, 2, 64}, dtype);
-    const auto attend = [](const Tensors& x) {
-      return Tensors{ops::sum(ops::cast(ops::attention(x[0], x[1], x[2], Value(), 0.125)[0], DType::f32))};
+    const auto attend = [](const Tensors& qkv) {
+      return Tensors{ops::sum(ops::cast(ops::attention(qkv[0], qkv[1], qkv[2], Value(), 0.125)[0], DType::f32))};
     };
     show("attention" + in, ops::attention(q, k, v, Value(), 0.125)[0]);
     const ValueAndGrad with_grad = value_and_grad(attend)({q, k, v});
