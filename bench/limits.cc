@@ -1,5 +1,5 @@
 // Measures what this machine can do at most on two threads, for the benches' "limit" column: f32 fused multiply-add,
-// bf16 pair-dot, u8 x s8 integer dot, AMX tiles (for information: the contract's profile does not use them) and memory
+// bf16 pair-dot, u8 x s8 integer dot, AMX tiles (the profile amx-1) and memory
 // reads over working sets of given sizes. Prints one JSON object. argv: sizes in MB (default 100 145 270 1024).
 #include <cpuid.h>
 #include <immintrin.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Isotone beside its peers, alternately in one run, and says how far each figure is from the machine's limit.
 
-Environment: BENCH=contraction,prefill,decode,train,start chooses works; PEERS=0 leaves peers out; ROUNDS=4 rounds;
+Environment: BENCH=contraction,order,prefill,decode,train,start chooses works; PEERS=0 leaves peers out; ROUNDS=4 rounds;
 ISOTONE=path to the program. Prints a table and writes build/bench.json: a list of {work, ours, peer, peer_name, unit,
 ratio, limit, share_of_limit}. A ratio above 1 means that ours is better, for times and memory too.
 """
@@ -35,27 +35,58 @@ class Row:
         self.busy = 0.0  # share of the machine that others took before the run
 
 
+def kinds(amx):
+    """(dtype, name in the table, our options, whether PyTorch may use tile units, its name): where the processor has tile units, bf16 is
+    measured with them on both sides and without them on both sides."""
+    yield "f32", "f32", [], True, "PyTorch"
+    if amx:
+        yield "bf16", "bf16 amx-1", ["--numerics", "amx-1"], True, "PyTorch"
+        yield "bf16", "bf16", [], False, "PyTorch without AMX"
+    else:
+        yield "bf16", "bf16", [], True, "PyTorch"
+
+
+def limit_of(limits, name):
+    """FLOP/s that the machine gives for a row named so."""
+    return 1e9 * limits["amx_bf16_gflops" if name.endswith("amx-1") else name + "_gflops"]
+
+
 def contraction(peers, limits, amx):
-    for dtype in ("f32", "bf16"):
+    for dtype, name, options, tiles, peer in kinds(amx):
         for m, n, k in SHAPES:
             request = {"op": "contraction", "m": m, "n": n, "k": k, "dtype": dtype}
-            ours = lambda m=m, n=n, k=k, d=dtype: isotone(["bench", "contraction", "--m", str(m), "--n", str(n), "--k", str(k), "--dtype", d])["gflops"]
-            them = {"PyTorch": lambda r=request: peers.torch(r)["gflops"]}
-            if amx and dtype == "bf16":
-                them["PyTorch without AMX"] = lambda r=request: peers.torch(r, amx=False)["gflops"]
-            yield Row(f"contraction {m}x{n}x{k} {dtype}", "GFLOP/s", ours, them, lambda d=dtype: limits[f"{d}_gflops"], "1.9 x" if dtype == "f32" else "0.95 x")
+            command = ["bench", "contraction", "--m", str(m), "--n", str(n), "--k", str(k), "--dtype", dtype, *options]
+            yield Row(f"contraction {m}x{n}x{k} {name}", "GFLOP/s", lambda c=command: isotone(c)["gflops"],
+                      {peer: lambda r=request, t=tiles: peers.torch(r, amx=t)["gflops"]}, lambda n=name: limit_of(limits, n) / 1e9,
+                      "1.9 x" if dtype == "f32" else "0.95 x")
+
+
+def order(peers, limits, amx):
+    """The contraction's innermost kernel with the contract's tree and with one chain over everything instead."""
+    found = {(r["dtype"], r["k"]): r for r in workers.kernel_bench("contract_bench", "tree", "--json")}
+    for kind, k in found:
+        def side(which, kind=kind, k=k):
+            # A run yields both figures; ours is asked for first.
+            if which == "tree_gflops":
+                found.update({(r["dtype"], r["k"]): r for r in workers.kernel_bench("contract_bench", "tree", "--json")})
+            return found[kind, k][which]
+
+        yield Row(f"order k={k} {kind}, one thread", "GFLOP/s", lambda s=side: s("tree_gflops"), {"the same without trees": lambda s=side: s("chain_gflops")},
+                  lambda n=kind: limit_of(limits, n) / 2e9, "at least 0.95 x")
 
 
 def prefill(peers, limits, amx):
     model = gguf("bf16") if os.path.exists(gguf("bf16")) else gguf("q4_1")
-    ours = lambda: isotone(["generate", model, "--tokens", LIST, "-n", "1", "--temperature", "0", "--dtype", "bf16"])["timings"]["prefill_tok_s"]
     request = {"op": "prefill", "dtype": "bf16", "ids": IDS}
     # A peer's first round also warms it up: it answers three times and the best counts.
     llama = lambda on: 512 / min(peers.llama("bf16", "prefill " + LIST, on)["prefill_s"] for _ in range(3))
-    them = {"PyTorch": lambda: peers.torch(request)["tok_s"], "llama.cpp": lambda: llama(True)}
-    if amx:
-        them["PyTorch without AMX"] = lambda: peers.torch(request, amx=False)["tok_s"]
-    yield Row("prefill 512 bf16", "tok/s", ours, them, lambda: limits["bf16_gflops"] * 1e9 / PREFILL_FLOP, "1.2 x the better of both")
+    for dtype, name, options, tiles, peer in kinds(amx):
+        if dtype == "f32":
+            continue
+        command = ["generate", model, "--tokens", LIST, "-n", "1", "--temperature", "0", "--dtype", "bf16", *options]
+        them = {peer: lambda t=tiles: peers.torch(request, amx=t)["tok_s"], "llama.cpp" + peer[len("PyTorch"):]: lambda t=tiles: llama(t)}
+        yield Row(f"prefill 512 {name}", "tok/s", lambda c=command: isotone(c)["timings"]["prefill_tok_s"], them,
+                  lambda n=name: limit_of(limits, n) / PREFILL_FLOP, "1.2 x the better of both")
 
 
 def decode(peers, limits, amx):
@@ -80,33 +111,30 @@ def decode(peers, limits, amx):
 
 
 def train(peers, limits, amx):
-    for dtype in ("f32", "bf16"):
+    for dtype, name, options, tiles, peer in kinds(amx):
         request = {"op": "train", "dtype": dtype, "ids": IDS, "steps": 3}
         # One run of each side yields both figures: speed now, memory kept for the next row.
-        memory = {"ours": [], "PyTorch": [], "PyTorch without AMX": []}
+        memory = {"ours": [], peer: []}
 
-        def ours(dtype=dtype, memory=memory):
-            answer = isotone(["bench", "train", "--size", "135m", "--batch", "1", "--seq", "512", "--dtype", dtype, "--steps", "5"])
+        def ours(dtype=dtype, options=options, memory=memory):
+            answer = isotone(["bench", "train", "--size", "135m", "--batch", "1", "--seq", "512", "--dtype", dtype, "--steps", "5", *options])
             memory["ours"].append(answer["process_peak_bytes"] / 1e9)
             return answer["tok_s"]
 
-        def torch(on, request=request, memory=memory):
-            answer = peers.torch(request, amx=on)
-            memory["PyTorch" if on else "PyTorch without AMX"].append(answer["peak_bytes"] / 1e9)
+        def torch(request=request, memory=memory, tiles=tiles, peer=peer):
+            answer = peers.torch(request, amx=tiles)
+            memory[peer].append(answer["peak_bytes"] / 1e9)
             return answer["tok_s"]
 
-        def last(name, memory=memory):
-            if not memory[name]:
+        def last(side, memory=memory):
+            if not memory[side]:
                 raise Failed("the training row above did not run")
-            return memory[name].pop(0)
+            return memory[side].pop(0)
 
-        them = {"PyTorch": lambda f=torch: f(True)}
-        if amx and dtype == "bf16":
-            them["PyTorch without AMX"] = lambda f=torch: f(False)
-        yield Row(f"train 1x512 {dtype}", "tok/s", ours, them, lambda d=dtype: limits[f"{d}_gflops"] * 1e9 / TRAIN_FLOP, "2.0 x" if dtype == "f32" else "1.5 x")
+        yield Row(f"train 1x512 {name}", "tok/s", ours, {peer: torch}, lambda n=name: limit_of(limits, n) / TRAIN_FLOP, "2.0 x" if dtype == "f32" else "1.5 x")
         # Parameters, gradients and two moments in f32: what no trainer of this kind does without.
         least = 4 * 4 * (BODY + HEAD) / 1e9
-        yield Row(f"train 1x512 {dtype} peak memory", "GB", lambda f=last: f("ours"), {"PyTorch": lambda f=last: f("PyTorch")}, lambda: least,
+        yield Row(f"train 1x512 {name} peak memory", "GB", lambda f=last: f("ours"), {peer: lambda f=last, p=peer: f(p)}, lambda: least,
                   "at most 0.8 x (ratio 1.25)", lower_is_better=True)
 
 
@@ -128,7 +156,7 @@ def start(peers, limits, amx):
     yield Row("start to first token q4_1", "s", ours, them, lambda: size / limits["read_gbs"]["100"] / 1e9, "at most 0.2 s", lower_is_better=True)
 
 
-WORKS = {"contraction": contraction, "prefill": prefill, "decode": decode, "train": train, "start": start}
+WORKS = {"contraction": contraction, "order": order, "prefill": prefill, "decode": decode, "train": train, "start": start}
 
 
 def measure(row, rounds):
@@ -210,7 +238,7 @@ def main():
     limits = workers.limits()
     merge(limits, workers.limits())
     if amx:
-        print("this processor has AMX: the contract's profile cannot use it (another order of sums), the peers do")
+        print("this processor has AMX, whose order of sums is a profile of its own (amx-1): bf16 is measured with it and without it on both sides")
     print(LINE.format("work", "ours", "peer", "peer's name", "ratio", "limit", "share", "floor"))
     peers, measured = Peers(), []
     try:

@@ -126,6 +126,16 @@ def isotone(arguments):
     return result
 
 
+def kernel_bench(target, *arguments):
+    """Builds and runs a program of bench/kernels; the JSON objects it prints."""
+    build = os.path.join(ROOT, "build/release")
+    done = subprocess.run(["cmake", "--build", build, "--target", target], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"{target} does not build: {done.stdout[-300:]}{done.stderr[-300:]}")
+    lines = subprocess.run([os.path.join(build, target), *arguments], check=True, capture_output=True, text=True, preexec_fn=on_two_cores).stdout
+    return [json.loads(line) for line in lines.splitlines()]
+
+
 def timed_process(command):
     """Seconds from the start of a process to its first line of output; it must end well."""
     t = time.perf_counter()

@@ -25,7 +25,7 @@ printf '\033[2m$ %s inspect %s | head -n 12\033[0m\n' "$isotone" "$model"
 head -n 12 "$demo/inspect.txt"
 
 say "2. It talks"
-run "$isotone" generate "$model" --chat -p "What is the capital of France?" -n 40 --temperature 0
+run "$isotone" generate "$model" --chat -p "Why is the sky blue?" -n 40 --temperature 0
 
 say "3. The same weights as a folder that transformers loads, widened to f32"
 run "$isotone" convert "$model" "$demo/model" --quiet

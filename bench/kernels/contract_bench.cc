@@ -23,6 +23,7 @@ using namespace isotone::cpu;
 namespace {
 
 std::string filter;
+bool json = false;  // of tree_cost alone
 
 /// Seconds so far: of this thread's own processor time where one thread works (other programs then disturb less).
 double now() {
@@ -108,14 +109,16 @@ void packed(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
 }
 
 /// One thread, one tile, the tree's steps against one chain over all of k.
-void tree_cost(DType dtype, std::int64_t k) {
+void tree_cost(DType dtype, std::int64_t k, bool tile_units = false) {
 #if defined(__x86_64__)
   if (skipped("tree") || !isa_supported(Isa::avx512)) {
     return;
   }
   const FlushSubnormals flush;
-  const KernelTable& t = kernels_avx512();
-  const std::int64_t rows = t.max_rows;
+  const KernelTable& t = tile_units ? kernels_amx() : kernels_avx512();
+  const std::int64_t rows = tile_units ? t.max_rows_blocks : t.max_rows;
+  const TileFunction tile = (tile_units ? t.bf16_blocks : dtype == DType::f32 ? t.f32 : t.bf16)[rows - 1];
+  const std::string kind = std::string(dtype_name(dtype)) + (tile_units ? " amx-1" : "");
   const Buffer a(static_cast<std::size_t>(rows * k * 4));
   const Buffer b(static_cast<std::size_t>(64 * k * 4));
   std::vector<float> c(static_cast<std::size_t>(rows * 64));
@@ -134,6 +137,7 @@ void tree_cost(DType dtype, std::int64_t k) {
   const auto time = [&](const std::vector<LeafStep>& steps) {
     TileArgs args{a.data.data(),
                   0,
+                  0,
                   b.data.data(),
                   0,
                   steps.data(),
@@ -146,7 +150,7 @@ void tree_cost(DType dtype, std::int64_t k) {
                   CFormat::f32};
     return best_seconds([&] {
       for (int i = 0; i < 50; ++i) {
-        (dtype == DType::f32 ? t.f32 : t.bf16)[rows - 1](args);
+        tile(args);
       }
     });
   };
@@ -157,10 +161,15 @@ void tree_cost(DType dtype, std::int64_t k) {
     without = std::min(without, time(chain));
   }
   const double flops = 2e-9 * 50 * static_cast<double>(rows * 64 * k);
-  std::printf("tree %-5s k %6ld, one thread, cached: %7.1f GFLOP/s; one chain %7.1f; the tree costs %.1f %%\n",
-              std::string(dtype_name(dtype)).c_str(), k, flops / with, flops / without, (with / without - 1) * 100);
+  if (json) {
+    std::printf("{\"dtype\": \"%s\", \"k\": %ld, \"tree_gflops\": %.1f, \"chain_gflops\": %.1f}\n",
+                kind.c_str(), k, flops / with, flops / without);
+    return;
+  }
+  std::printf("tree %-10s k %6ld, one thread, cached: %7.1f GFLOP/s; one chain %7.1f; the tree costs %.1f %%\n",
+              kind.c_str(), k, flops / with, flops / without, (with / without - 1) * 100);
 #else
-  (void)dtype, (void)k;
+  (void)dtype, (void)k, (void)tile_units;
 #endif
 }
 
@@ -183,10 +192,18 @@ void bf16_profile_rows() {
 
 int main(int argc, char** argv) {
   filter = argc > 1 ? argv[1] : "";
-  std::printf("isa %s, %d threads\n", std::string(isa_name(current_isa())).c_str(), thread_count());
+  json = argc > 2 && std::string_view(argv[2]) == "--json";
+  if (!json) {
+    std::printf("isa %s, %d threads\n", std::string(isa_name(current_isa())).c_str(), thread_count());
+  }
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const std::int64_t k : {576, 1536, 4096}) {
       tree_cost(dtype, k);
+    }
+  }
+  for (const std::int64_t k : {576, 1536, 4096}) {
+    if (amx_supported()) {
+      tree_cost(DType::bf16, k, true);
     }
   }
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
@@ -213,6 +230,9 @@ int main(int argc, char** argv) {
     packed(1, 1536, 576, dtype);
     packed(1, 576, 1536, dtype);
     packed(1, 4096, 14336, dtype);
+  }
+  if (json) {
+    return 0;
   }
   // The same under the profile amx-1, on tile units where the processor has them.
   set_numerics_profile(NumericsProfile::amx_1);

@@ -9,6 +9,7 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/contract.h"
 #include "base/half.h"
+#include "base/numerics.h"
 #include "base/philox.h"
 #include "cli/commands.h"
 #include "train/benchmark.h"
@@ -59,6 +60,12 @@ std::vector<std::byte> random_matrix(std::int64_t elements, DType dtype, std::st
   return out;
 }
 
+/// What a contraction of this dtype runs on.
+std::string_view units_of(DType dtype) {
+  const bool tiles = dtype == DType::bf16 && numerics_profile() == NumericsProfile::amx_1 && cpu::amx_in_use();
+  return tiles ? "tile units" : cpu::isa_name(cpu::current_isa());
+}
+
 /// The fastest call within about 0.3 s, as the peers of `make bench` are measured.
 int run_contraction(const Flags& f) {
   const DType dtype = dtype_of(f);
@@ -81,10 +88,10 @@ int run_contraction(const Flags& f) {
   }
   const double gflops = 2.0 * static_cast<double>(f.m) * static_cast<double>(f.n) * static_cast<double>(f.k) / best / 1e9;
   if (f.json) {
-    const nlohmann::json j{{"gflops", gflops}, {"seconds", best}, {"isa", cpu::isa_name(cpu::current_isa())}};
+    const nlohmann::json j{{"gflops", gflops}, {"seconds", best}, {"isa", units_of(dtype)}};
     fmt::print("{}\n", j.dump());
   } else {
-    fmt::print("{}x{}x{} {}: {:.1f} GFLOP/s, {:.3g} s, {}\n", f.m, f.n, f.k, f.dtype, gflops, best, cpu::isa_name(cpu::current_isa()));
+    fmt::print("{}x{}x{} {}: {:.1f} GFLOP/s, {:.3g} s, {}\n", f.m, f.n, f.k, f.dtype, gflops, best, units_of(dtype));
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/coverage.h"
 #include "backends/cpu/isa.h"
+#include "base/numerics.h"
 #include "base/parallel.h"
 #include "cli/commands.h"
 #include "serve/loaded_model.h"
@@ -65,6 +66,8 @@ int run(const Flags& f) {
                     {"threads", thread_count()},
                     {"instruction_sets", supported},
                     {"instruction_set", chosen},
+                    {"tile_units", cpu::amx_supported()},
+                    {"numerics", numerics_profile_name(numerics_profile())},
                     {"why", why}},
                    {{"name", "interpreter"}, {"threads", 1}}}}};
     for (const cpu::OpCoverage& op : ops) {
@@ -76,6 +79,8 @@ int run(const Flags& f) {
   }
   fmt::print("cpu          {} threads (ISOTONE_THREADS); instruction sets {}; in use: {}: {}\n", thread_count(),
              fmt::join(supported, ", "), chosen, why);
+  fmt::print("             numerics profile {} (--numerics); tile units for amx-1: {}\n", numerics_profile_name(numerics_profile()),
+             cpu::amx_in_use() ? "yes" : cpu::amx_supported() ? "there, but ISOTONE_ISA names another set" : "none, emulated");
   fmt::print("interpreter  the scalar definition of every bit; slow, for checking\n");
   if (f.explain) {
     fmt::print("\nOn cpu, {}:\n", f.model.empty() ? "each operation's own sample calls (how many, and what runs them)"

@@ -3,10 +3,29 @@
 
 #include <cstdio>
 #include <exception>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/numerics.h"
+#include "base/text_distance.h"
 #include "cli/commands.h"
 #include "isotone/isotone.h"
+
+namespace {
+
+/// The word that stands where a command should, if it is none.
+std::optional<std::string> wrong_command(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i], before = argv[i - 1];
+    if (!word.starts_with("-") && before != "--device" && before != "--numerics") {
+      return std::string(word);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Isotone trains, runs and serves language models; the same model gives the same bits every time.",
@@ -24,6 +43,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"pairdot-1", "amx-1"}));
   app.parse_complete_callback([&] {
     isotone::use_device(device);
+    static_cast<void>(isotone::numerics_profile());  // a wrong ISOTONE_NUMERICS ends here, not in the middle
     if (!numerics.empty()) {
       isotone::set_numerics_profile(isotone::parse_numerics_profile(numerics));
     }
@@ -35,6 +55,18 @@ int main(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& e) {
+    const auto word = app.get_subcommands().empty() ? wrong_command(argc, argv) : std::nullopt;
+    if (!word) {
+      app.exit(e);
+      return 2;
+    }
+    std::vector<std::string> names;
+    for (const isotone::cli::Command& command : isotone::cli::kCommands) {
+      names.emplace_back(command.name);
+    }
+    fmt::print(stderr, "isotone: there is no command '{}'; did you mean '{}'? isotone --help lists them\n", *word, isotone::nearest_text(*word, names));
+    return 2;
   } catch (const CLI::ParseError& e) {
     // CLI11 prints help to standard output and mistakes, with a hint, to standard error.
     return app.exit(e) == 0 ? 0 : 2;

@@ -122,11 +122,12 @@ int run(Flags& f) {
   };
   const train::RunResult r = train::run(recipe, f.options, observer, signals.token());
   if (f.json) {
-    const nlohmann::json j{{"step", r.step},       {"loss", r.loss},   {"finished", r.finished},
+    const nlohmann::json j{{"step", r.step},       {"loss", r.steps_done > 0 ? nlohmann::json(r.loss) : nlohmann::json()},   {"finished", r.finished},
                            {"checkpoint", r.checkpoint}, {"curve", r.curve}, {"planned_peak_bytes", r.planned_peak_bytes}};
     fmt::print("{}\n", j.dump());
   } else if (!f.quiet) {
-    fmt::print("{} at step {}: loss {:.4f}, checkpoint {}, curve {}\n", r.finished ? "finished" : "stopped", r.step, r.loss, r.checkpoint, r.curve);
+    fmt::print("{} at step {}: {}checkpoint {}, curve {}\n", r.finished ? "finished" : "stopped", r.step,
+               r.steps_done > 0 ? fmt::format("loss {:.4f}, ", r.loss) : "nothing was left to do, ", r.checkpoint, r.curve);
   }
   return 0;
 }
@@ -138,7 +139,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
   auto f = std::make_shared<Flags>();
   c->add_option("recipe", f->recipe, "The recipe, a TOML file (recipes/ has some to start from)")->required();
   c->add_option("--out", f->out, "Folder of checkpoints and metrics, in place of the recipe's train.out");
-  c->add_option("--steps", f->steps, "Number of steps, in place of the recipe's train.steps")->check(CLI::PositiveNumber);
+  c->add_option("--steps", f->steps, "Number of steps, in place of the recipe's train.steps")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   c->add_option("--stop-after", f->options.stop_after, "Save and stop after this many steps of this call")->check(CLI::PositiveNumber);
   c->add_option("--resume", f->options.resume, "auto (the newest good checkpoint in the out folder), never, or a checkpoint's path")->capture_default_str();
   c->add_option("--micro-grains", f->options.micro_grains, "Most grains computed at once: less memory, the same bits")->check(CLI::PositiveNumber);

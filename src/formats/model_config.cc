@@ -209,6 +209,7 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   c.attention_bias = f.boolean("attention_bias", c.model_type == "qwen2");
   c.mlp_bias = f.boolean("mlp_bias", false);
   c.hidden_act = f.text("hidden_act", c.hidden_act);
+  c.sliding_window = f.boolean("use_sliding_window", true) ? f.integer("sliding_window", 0) : 0;
   c.dtype = dtype_of_text(f.text("dtype", f.text("torch_dtype", "")));
   if (const auto ids = f.ids("bos_token_id"); !ids.empty()) {
     c.bos_id = ids[0];

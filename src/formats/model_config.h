@@ -31,6 +31,7 @@ struct ModelConfig {
   std::vector<std::int64_t> eos_ids;  ///< any of them ends an answer; may be empty
   std::optional<std::int64_t> pad_id;
   std::string hidden_act = "silu";
+  std::int64_t sliding_window = 0;  ///< tokens that attention looks back; 0: all
   std::optional<DType> dtype;   ///< of the weights, where the file says
   std::string rope_scaling;     ///< JSON text of the scaling rule; empty where there is none
   std::string generation_json;  ///< text of generation_config.json; empty where there is none

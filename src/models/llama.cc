@@ -14,6 +14,9 @@ std::string layer_name(int layer, std::string_view part) { return "model.layers.
 std::vector<nn::ParameterSpec> llama_parameters(const ModelConfig& c) {
   require(c.rope_scaling.empty(), "llama: scaled rotary positions ({}) are not offered", c.rope_scaling);
   require(!c.attention_bias && !c.mlp_bias, "llama: biases are not offered");
+  require(c.hidden_act == "silu", "llama: the activation '{}' is not offered, silu is", c.hidden_act);
+  require(c.sliding_window == 0 || c.sliding_window >= c.max_position, "llama: a sliding window ({} of {} tokens) is not offered", c.sliding_window,
+          c.max_position);
   const std::int64_t e = c.hidden_size, d = c.head_dim;
   std::vector<nn::ParameterSpec> out;
   out.push_back({"model.embed_tokens.weight", {c.vocab_size, e}, {"vocab", "embed"}});

@@ -99,14 +99,19 @@ float quantised_dot(const HostTensor& x, std::int64_t at, const HostTensor& w, s
         std::memcpy(&bits, block + offset, 2);
         return static_cast<float>(f16::from_bits(bits));
       };
+      // A block that is not finite has the scale NaN and codes of 0.
       float largest = 0.0F;
       for (std::int64_t i = 0; i < kQuantBlock; ++i) {
-        largest = std::fmax(largest, std::fabs(x.get(at + b * kQuantBlock + i)));
+        const float v = std::fabs(x.get(at + b * kQuantBlock + i));
+        largest = std::isfinite(v) ? std::fmax(largest, v) : std::numeric_limits<float>::quiet_NaN();
+        if (!std::isfinite(v)) {
+          break;
+        }
       }
       const float scale = largest / 127.0F;
       std::int32_t dot = 0, total = 0;
       for (std::int64_t i = 0; i < kQuantBlock; ++i) {
-        const float v = scale == 0.0F ? 0.0F : std::nearbyint(x.get(at + b * kQuantBlock + i) / scale);
+        const float v = !(scale > 0.0F) ? 0.0F : std::nearbyint(x.get(at + b * kQuantBlock + i) / scale);
         const auto a = static_cast<std::int32_t>(v);
         const auto j = static_cast<std::size_t>(i);
         const std::uint8_t nibbles = block[(q == DType::q4_1 ? 4 : 2) + j % 16];

@@ -29,6 +29,8 @@ std::unique_ptr<LoadedModel> load_model(const std::string& path, const LoadOptio
   }
   const models::WeightDtype dtype = models::parse_weight_dtype(options.dtype);
   const std::shared_ptr<ModelFiles> files = open_model(path);
+  const std::int64_t most = files->config().max_position;
+  require(options.context_length <= most, "a context of {} tokens was asked for; {} was made for at most {}", options.context_length, path, most);
   // The tokenizer is built beside the weights: both take tens of milliseconds.
   std::future<text::Tokenizer> tokenizer = std::async(std::launch::async, [files] { return models::load_tokenizer(*files); });
   auto out = std::make_unique<LoadedModel>();

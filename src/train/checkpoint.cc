@@ -125,6 +125,7 @@ void save_checkpoint(const std::string& folder, const TrainState& state, const M
 
 TrainState load_checkpoint(const std::string& folder, const std::vector<nn::ParameterSpec>& specs, const std::string& fingerprint) {
   const std::string path = join_path(folder, "manifest.json");
+  require(path_exists(folder), "{}: there is no such checkpoint", folder);
   require(path_exists(path), "{}: there is no manifest.json, so this is no complete checkpoint", folder);
   json manifest;
   TrainState state;
@@ -136,7 +137,7 @@ TrainState load_checkpoint(const std::string& folder, const std::vector<nn::Para
     state.tokens = manifest.at("tokens").get<std::int64_t>();
     recipe = manifest.at("recipe").get<std::string>();
     numerics = manifest.at("numerics").get<int>();
-    profile = manifest.at("profile").get<std::string>();
+    profile = manifest.value("profile", "pairdot-1");  // before there was another one, none was named
     require(manifest.at("sha256").is_object() && state.step >= 0, "the manifest lacks its checksums");
   } catch (const json::exception& e) {
     fail("{}: the manifest is damaged: {}", path, e.what());

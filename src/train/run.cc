@@ -243,6 +243,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     report.step = state.step;
     report.steps = r.steps;
+    ++result.steps_done;
     report.loss = result.loss = done.loss;
     report.grad_norm = done.grad_norm;
     report.tokens = state.tokens;

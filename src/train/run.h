@@ -36,7 +36,8 @@ struct RunObserver {
 
 struct RunResult {
   std::int64_t step = 0;
-  double loss = 0.0;
+  std::int64_t steps_done = 0;  ///< by this call
+  double loss = 0.0;            ///< of the last of them
   bool finished = false;  ///< all steps of the recipe are done
   std::string checkpoint;  ///< newest one written or found
   std::string curve;       ///< SVG of the loss

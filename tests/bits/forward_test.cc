@@ -1,7 +1,10 @@
 // A whole model: the CPU backend gives the interpreter's bits, and serving gives training's, however the tokens are cut.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "backends/cpu/device.h"
 #include "backends/cpu/isa.h"
@@ -115,6 +118,26 @@ TEST_P(Forward, EveryInstructionSetAndThreadCount) {
     expect_same(expected, training_logits(GetParam(), ids), std::to_string(n) + " threads");
   }
   set_thread_count(threads);
+}
+
+TEST(Quantised, RowsThatAreNotFiniteAreNotANumberEverywhere) {
+  set_default_device(cpu::make_cpu_device());
+  std::vector<float> rows = Tensor(ops::random_normal(ops::full({}, 1.0, DType::i64), {4, 96}, 5, "rows")).to_floats();
+  rows[1 * 96 + 40] = std::numeric_limits<float>::infinity();
+  rows[2 * 96 + 95] = std::numeric_limits<float>::quiet_NaN();
+  std::fill(rows.begin() + 3 * 96, rows.end(), 1e-44F);
+  std::vector<std::byte> blocks(static_cast<std::size_t>(Type{DType::q8_0, {5, 96}}.bytes()), std::byte{0x2a});
+  std::vector<std::vector<float>> found;
+  for (const bool interpreter : {true, false}) {
+    set_default_device(interpreter ? device::make_interpreter() : cpu::make_cpu_device());
+    found.push_back(Tensor(ops::linear(Tensor::from(rows, {4, 96}), Tensor::from_bytes(blocks.data(), {DType::q8_0, {5, 96}}))).to_floats());
+  }
+  expect_same(found[0], found[1], "cpu and interpreter");
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(std::isfinite(found[0][static_cast<std::size_t>(i)]));
+    EXPECT_TRUE(std::isnan(found[0][static_cast<std::size_t>(5 + i)]) && std::isnan(found[0][static_cast<std::size_t>(10 + i)]));
+    EXPECT_EQ(found[0][static_cast<std::size_t>(15 + i)], 0.0F);
+  }
 }
 
 TEST(ForwardUnderAmx1, OnTileUnitsByEmulationServedAndTrained) {

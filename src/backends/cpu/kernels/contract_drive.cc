@@ -182,6 +182,16 @@ void multiply(const Product& p) {
     args.c_format = format;
     p.tiles[args.rows - 1](args);
   };
+  const auto pack_rows = [&](std::int64_t first, std::int64_t last, char* packed) {
+    const std::int64_t row0 = tile_begin(first);
+    const std::int64_t step = p.pack_step > 0 ? p.pack_step : std::max<std::int64_t>(1, p.k);
+    for (std::int64_t k = 0; k < p.k; k += step) {
+      for (std::int64_t tile = first; tile < last; ++tile) {
+        const std::int64_t row = tile_begin(tile);
+        p.pack_a(row, tile_begin(tile + 1) - row, k, std::min(step, p.k - k), packed + (row - row0) * row_bytes);
+      }
+    }
+  };
   const auto finish = [&] {
     if (p.finish != nullptr) {
       p.finish();
@@ -194,18 +204,17 @@ void multiply(const Product& p) {
     // another, so that its panels come from memory once.
     const std::int64_t groups = std::max<std::int64_t>(1, panels / 32);
     const std::int64_t fitting = std::max<std::int64_t>(4, (3 << 18) / (row_bytes * p.max_rows));
-    const std::int64_t wanted = std::max<std::int64_t>(threads, 4 * threads / groups);
-    const std::int64_t chunk = std::min(fitting, (tile_count + wanted - 1) / wanted);
-    const std::int64_t chunks = (tile_count + chunk - 1) / chunk;
+    // As many chunks for each thread, of nearly equal size: a short one at the end would leave threads waiting.
+    const std::int64_t wanted = std::max({threads, 4 * threads / groups, (tile_count + fitting - 1) / fitting});
+    const std::int64_t chunks = std::min(tile_count, (wanted + threads - 1) / threads * threads);
     parallel_for(groups * chunks, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t first = item % chunks * chunk;
-        const std::int64_t last = std::min(first + chunk, tile_count);
+        const std::int64_t first = item % chunks * tile_count / chunks;
+        const std::int64_t last = (item % chunks + 1) * tile_count / chunks;
         const std::int64_t row0 = tile_begin(first);
         char* packed = direct ? nullptr : thread_scratch(2, (tile_begin(last) - row0) * row_bytes);
-        for (std::int64_t tile = first; tile < last && !direct; ++tile) {
-          const std::int64_t row = tile_begin(tile);
-          p.pack_a(row, tile_begin(tile + 1) - row, packed + (row - row0) * row_bytes);
+        if (!direct) {
+          pack_rows(first, last, packed);
         }
         const std::int64_t group = item / chunks;
         for (std::int64_t panel = group * panels / groups; panel < (group + 1) * panels / groups; ++panel) {
@@ -222,9 +231,7 @@ void multiply(const Product& p) {
   char* packed = direct ? nullptr : thread_scratch(0, p.m * row_bytes);
   const std::int64_t pack_grain = std::max<std::int64_t>(1, 65536 / (row_bytes * p.max_rows));
   parallel_for(direct ? 0 : tile_count, pack_grain, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t tile = begin; tile < end; ++tile) {
-      p.pack_a(tile_begin(tile), tile_begin(tile + 1) - tile_begin(tile), packed + tile_begin(tile) * row_bytes);
-    }
+    pack_rows(begin, end, packed + tile_begin(begin) * row_bytes);
   });
   const std::int64_t work = std::max<std::int64_t>(1, 2 * p.m * kPanel * p.k * p.outer);
   parallel_for(panels, std::max<std::int64_t>(1, 200000 / work), [&](std::int64_t begin, std::int64_t end, int) {

@@ -129,7 +129,7 @@ void contract_packed(const PackedContraction& c, const PackedWeight& w) {
     const auto* a = static_cast<const char*>(c.a) + node.k_begin * c.a_k_stride * unit_of(c.a_dtype);
     part.a_row_bytes = quantised ? node.k / kQuantBlock * 40 : packed_row_bytes(r.a_format, node.k);
     part.a_direct = direct_rows(r.a_format, a, c.a_row_stride * unit_of(c.a_dtype), 0, c.a_k_stride, node.k);
-    part.pack_a = [&](std::int64_t row, std::int64_t rows, char* target) {
+    part.pack_a = [&](std::int64_t row, std::int64_t rows, std::int64_t, std::int64_t, char* target) {
       const char* from = a + row * c.a_row_stride * unit_of(c.a_dtype);
       if (quantised) {
         t.quantise(from, c.a_dtype == DType::bf16, c.a_row_stride, c.a_k_stride, rows, node.k / kQuantBlock, target);
