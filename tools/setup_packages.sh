@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages below that are missing; does nothing, and asks for no rights, when all are there.
+# Installs the Debian packages below, and those given as arguments, that are missing; does nothing, and asks for no
+# rights, when all are there.
 set -euo pipefail
 
 packages() {
@@ -30,7 +31,7 @@ LIST
 }
 
 missing=()
-for package in $(packages); do
+for package in $(packages) "$@"; do
   status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
   [ "$status" = installed ] || missing+=("$package")
 done
