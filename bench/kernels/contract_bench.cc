@@ -135,19 +135,9 @@ void tree_cost(DType dtype, std::int64_t k, bool tile_units = false) {
       });
   const std::vector<LeafStep> chain = {{0, 0, k, 0}};
   const auto time = [&](const std::vector<LeafStep>& steps) {
-    TileArgs args{a.data.data(),
-                  0,
-                  0,
-                  b.data.data(),
-                  0,
-                  steps.data(),
-                  static_cast<std::int64_t>(steps.size()),
-                  rows,
-                  64,
-                  c.data(),
-                  64,
-                  1,
-                  CFormat::f32};
+    TileArgs args{
+        a.data.data(), 0,  0, b.data.data(), 0, steps.data(), static_cast<std::int64_t>(steps.size()), rows, 64,
+        c.data(),      64, 1, CFormat::f32};
     return best_seconds([&] {
       for (int i = 0; i < 50; ++i) {
         tile(args);
@@ -162,8 +152,8 @@ void tree_cost(DType dtype, std::int64_t k, bool tile_units = false) {
   }
   const double flops = 2e-9 * 50 * static_cast<double>(rows * 64 * k);
   if (json) {
-    std::printf("{\"dtype\": \"%s\", \"k\": %ld, \"tree_gflops\": %.1f, \"chain_gflops\": %.1f}\n",
-                kind.c_str(), k, flops / with, flops / without);
+    std::printf("{\"dtype\": \"%s\", \"k\": %ld, \"tree_gflops\": %.1f, \"chain_gflops\": %.1f}\n", kind.c_str(), k,
+                flops / with, flops / without);
     return;
   }
   std::printf("tree %-10s k %6ld, one thread, cached: %7.1f GFLOP/s; one chain %7.1f; the tree costs %.1f %%\n",

@@ -15,9 +15,15 @@ enum class DType : std::uint8_t { f32, bf16, f16, i8, u8, i32, i64, boolean, q4_
 inline constexpr int kDTypeCount = 11;
 inline constexpr std::int64_t kQuantBlock = 32;
 
-constexpr bool is_quantised(DType t) { return t >= DType::q4_0; }
-constexpr bool is_float(DType t) { return t <= DType::f16; }
-constexpr bool is_integer(DType t) { return t >= DType::i8 && t <= DType::i64; }
+constexpr bool is_quantised(DType t) {
+  return t >= DType::q4_0;
+}
+constexpr bool is_float(DType t) {
+  return t <= DType::f16;
+}
+constexpr bool is_integer(DType t) {
+  return t >= DType::i8 && t <= DType::i64;
+}
 
 /// Bytes of one element; for quantised types the bytes of one block of 32.
 constexpr std::size_t unit_bytes(DType t) {
@@ -32,7 +38,7 @@ constexpr std::size_t storage_bytes(DType t, std::int64_t elements) {
 }
 
 constexpr std::string_view dtype_name(DType t) {
-  constexpr std::string_view names[kDTypeCount] = {"f32", "bf16", "f16", "i8", "u8", "i32",
+  constexpr std::string_view names[kDTypeCount] = {"f32", "bf16", "f16",  "i8",   "u8",  "i32",
                                                    "i64", "bool", "q4_0", "q4_1", "q8_0"};
   return names[static_cast<int>(t)];
 }

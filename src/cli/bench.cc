@@ -24,7 +24,9 @@ struct Flags {
   bool json = false;
 };
 
-DType dtype_of(const Flags& f) { return f.dtype == "f32" ? DType::f32 : DType::bf16; }
+DType dtype_of(const Flags& f) {
+  return f.dtype == "f32" ? DType::f32 : DType::bf16;
+}
 
 /// Most memory this process ever held, bytes.
 std::size_t peak_bytes() {
@@ -37,11 +39,15 @@ int run_train(Flags& f) {
   f.train.dtype = dtype_of(f);
   const train::BenchmarkResult r = train::benchmark_training(f.train);
   if (f.json) {
-    const nlohmann::json j{{"tok_s", r.tok_s}, {"seconds", r.seconds}, {"peak_bytes", peak_bytes()}, {"planned_bytes", r.planned_bytes}, {"loss", r.loss}};
+    const nlohmann::json j{{"tok_s", r.tok_s},
+                           {"seconds", r.seconds},
+                           {"peak_bytes", peak_bytes()},
+                           {"planned_bytes", r.planned_bytes},
+                           {"loss", r.loss}};
     fmt::print("{}\n", j.dump());
   } else {
-    fmt::print("{} {}x{} {}: {:.1f} tok/s, {:.3f} s a step, peak {:.2f} GB\n", f.train.size, f.train.batch, f.train.seq, f.dtype, r.tok_s, r.seconds,
-               static_cast<double>(peak_bytes()) / 1e9);
+    fmt::print("{} {}x{} {}: {:.1f} tok/s, {:.3f} s a step, peak {:.2f} GB\n", f.train.size, f.train.batch, f.train.seq,
+               f.dtype, r.tok_s, r.seconds, static_cast<double>(peak_bytes()) / 1e9);
   }
   return 0;
 }
@@ -86,7 +92,8 @@ int run_contraction(const Flags& f) {
     best = std::min(best, t);
     total += t;
   }
-  const double gflops = 2.0 * static_cast<double>(f.m) * static_cast<double>(f.n) * static_cast<double>(f.k) / best / 1e9;
+  const double gflops =
+      2.0 * static_cast<double>(f.m) * static_cast<double>(f.n) * static_cast<double>(f.k) / best / 1e9;
   if (f.json) {
     const nlohmann::json j{{"gflops", gflops}, {"seconds", best}, {"isa", units_of(dtype)}};
     fmt::print("{}\n", j.dump());
@@ -112,8 +119,12 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   t->add_option("--size", f->train.size, "Shapes of SmolLM2: 135m or 360m; or tiny")->capture_default_str();
   t->add_option("--batch", f->train.batch, "Grains a step")->check(size)->capture_default_str();
   t->add_option("--seq", f->train.seq, "Tokens a grain, a multiple of 64")->check(size)->capture_default_str();
-  t->add_option("--steps", f->train.steps, "Timed steps, after one that is not; the median counts")->check(size)->capture_default_str();
-  t->add_option("--recompute", f->train.recompute, "none, light, mlp or layer, as in a recipe")->check(CLI::IsMember({"none", "light", "mlp", "layer"}))->capture_default_str();
+  t->add_option("--steps", f->train.steps, "Timed steps, after one that is not; the median counts")
+      ->check(size)
+      ->capture_default_str();
+  t->add_option("--recompute", f->train.recompute, "none, light, mlp or layer, as in a recipe")
+      ->check(CLI::IsMember({"none", "light", "mlp", "layer"}))
+      ->capture_default_str();
   add_common(*t, *f);
   t->callback([f, &exit_code] { exit_code = run_train(*f); });
   CLI::App* g = c->add_subcommand("contraction", "Rows [m, k] times a packed weight [n, k]: gflops, seconds");

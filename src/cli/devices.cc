@@ -79,8 +79,11 @@ int run(const Flags& f) {
   }
   fmt::print("cpu          {} threads (ISOTONE_THREADS); instruction sets {}; in use: {}: {}\n", thread_count(),
              fmt::join(supported, ", "), chosen, why);
-  fmt::print("             numerics profile {} (--numerics); tile units for amx-1: {}\n", numerics_profile_name(numerics_profile()),
-             cpu::amx_in_use() ? "yes" : cpu::amx_supported() ? "there, but ISOTONE_ISA names another set" : "none, emulated");
+  fmt::print("             numerics profile {} (--numerics); tile units for amx-1: {}\n",
+             numerics_profile_name(numerics_profile()),
+             cpu::amx_in_use()      ? "yes"
+             : cpu::amx_supported() ? "there, but ISOTONE_ISA names another set"
+                                    : "none, emulated");
   fmt::print("interpreter  the scalar definition of every bit; slow, for checking\n");
   if (f.explain) {
     fmt::print("\nOn cpu, {}:\n", f.model.empty() ? "each operation's own sample calls (how many, and what runs them)"

@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
   app.add_option("--device", device, "Where to run: cpu, or interpreter (scalar references, for checking)");
   std::string numerics;
   app.add_option("--numerics", numerics,
-                 "Order of sums in bf16 (docs/numerics.md): pairdot-1, or amx-1, fast where there are tile units (default: ISOTONE_NUMERICS, else pairdot-1)")
+                 "Order of sums in bf16 (docs/numerics.md): pairdot-1, or amx-1, fast where there are tile units "
+                 "(default: ISOTONE_NUMERICS, else pairdot-1)")
       ->check(CLI::IsMember({"pairdot-1", "amx-1"}));
   app.parse_complete_callback([&] {
     isotone::use_device(device);
@@ -65,7 +66,8 @@ int main(int argc, char** argv) {
     for (const isotone::cli::Command& command : isotone::cli::kCommands) {
       names.emplace_back(command.name);
     }
-    fmt::print(stderr, "isotone: there is no command '{}'; did you mean '{}'? isotone --help lists them\n", *word, isotone::nearest_text(*word, names));
+    fmt::print(stderr, "isotone: there is no command '{}'; did you mean '{}'? isotone --help lists them\n", *word,
+               isotone::nearest_text(*word, names));
     return 2;
   } catch (const CLI::ParseError& e) {
     // CLI11 prints help to standard output and mistakes, with a hint, to standard error.

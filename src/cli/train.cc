@@ -55,12 +55,13 @@ class SaveAndStop {
 
 std::string duration(double seconds) {
   const auto s = static_cast<std::int64_t>(seconds + 0.5);
-  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                   : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
 std::string step_line(const train::StepReport& s) {
-  std::string line = fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tok/s  {} left", s.step, s.steps, s.loss, s.grad_norm, s.lr,
-                                 s.tok_s, duration(s.seconds_left));
+  std::string line = fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tok/s  {} left", s.step,
+                                 s.steps, s.loss, s.grad_norm, s.lr, s.tok_s, duration(s.seconds_left));
   return s.eval_loss >= 0.0 ? line + fmt::format("  validation {:.4f}", s.eval_loss) : line;
 }
 
@@ -71,21 +72,25 @@ void show_step(const train::StepReport& s, bool terminal) {
   }
   constexpr int kBar = 24;
   const int full = static_cast<int>(kBar * s.step / s.steps);
-  fmt::print(stderr, "\r\033[K[{}{}] {}{}", std::string(static_cast<std::size_t>(full), '#'), std::string(static_cast<std::size_t>(kBar - full), '.'),
-             step_line(s), s.eval_loss >= 0.0 || s.step == s.steps ? "\n" : "");
+  fmt::print(stderr, "\r\033[K[{}{}] {}{}", std::string(static_cast<std::size_t>(full), '#'),
+             std::string(static_cast<std::size_t>(kBar - full), '.'), step_line(s),
+             s.eval_loss >= 0.0 || s.step == s.steps ? "\n" : "");
   std::fflush(stderr);
 }
 
 int show_plan(const train::Recipe& recipe, const Flags& f) {
   const train::RunPlan p = train::plan_run(recipe, f.options);
   if (f.json) {
-    const nlohmann::json j{{"parameters_bytes", p.parameters}, {"optimiser_bytes", p.optimiser},   {"gradients_bytes", p.gradients},
-                           {"activations_bytes", p.activations}, {"total_bytes", p.total()},       {"grains", p.grains},
+    const nlohmann::json j{{"parameters_bytes", p.parameters}, {"optimiser_bytes", p.optimiser},
+                           {"gradients_bytes", p.gradients},   {"activations_bytes", p.activations},
+                           {"total_bytes", p.total()},         {"grains", p.grains},
                            {"micro_grains", p.micro_grains},   {"tokens_a_step", p.tokens_a_step}};
     fmt::print("{}\n", j.dump());
     return 0;
   }
-  const auto row = [](const char* name, std::size_t bytes) { fmt::print("{:<14}{:>10.1f} MB\n", name, static_cast<double>(bytes) / 1e6); };
+  const auto row = [](const char* name, std::size_t bytes) {
+    fmt::print("{:<14}{:>10.1f} MB\n", name, static_cast<double>(bytes) / 1e6);
+  };
   fmt::print("{} tokens a step in {} grains, {} at once\n", p.tokens_a_step, p.grains, p.micro_grains);
   row("parameters", p.parameters);
   row("optimiser", p.optimiser);
@@ -102,7 +107,8 @@ int run(Flags& f) {
   }
   if (f.steps > 0) {
     recipe.steps = f.steps;
-    require(recipe.warmup < recipe.steps, "--steps {} is not above the recipe's schedule.warmup of {}", f.steps, recipe.warmup);
+    require(recipe.warmup < recipe.steps, "--steps {} is not above the recipe's schedule.warmup of {}", f.steps,
+            recipe.warmup);
   }
   if (f.plan) {
     return show_plan(recipe, f);
@@ -122,12 +128,15 @@ int run(Flags& f) {
   };
   const train::RunResult r = train::run(recipe, f.options, observer, signals.token());
   if (f.json) {
-    const nlohmann::json j{{"step", r.step},       {"loss", r.steps_done > 0 ? nlohmann::json(r.loss) : nlohmann::json()},   {"finished", r.finished},
-                           {"checkpoint", r.checkpoint}, {"curve", r.curve}, {"planned_peak_bytes", r.planned_peak_bytes}};
+    const nlohmann::json j{
+        {"step", r.step},         {"loss", r.steps_done > 0 ? nlohmann::json(r.loss) : nlohmann::json()},
+        {"finished", r.finished}, {"checkpoint", r.checkpoint},
+        {"curve", r.curve},       {"planned_peak_bytes", r.planned_peak_bytes}};
     fmt::print("{}\n", j.dump());
   } else if (!f.quiet) {
     fmt::print("{} at step {}: {}checkpoint {}, curve {}\n", r.finished ? "finished" : "stopped", r.step,
-               r.steps_done > 0 ? fmt::format("loss {:.4f}, ", r.loss) : "nothing was left to do, ", r.checkpoint, r.curve);
+               r.steps_done > 0 ? fmt::format("loss {:.4f}, ", r.loss) : "nothing was left to do, ", r.checkpoint,
+               r.curve);
   }
   return 0;
 }
@@ -139,10 +148,15 @@ void add_train_command(CLI::App& app, int& exit_code) {
   auto f = std::make_shared<Flags>();
   c->add_option("recipe", f->recipe, "The recipe, a TOML file (recipes/ has some to start from)")->required();
   c->add_option("--out", f->out, "Folder of checkpoints and metrics, in place of the recipe's train.out");
-  c->add_option("--steps", f->steps, "Number of steps, in place of the recipe's train.steps")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  c->add_option("--stop-after", f->options.stop_after, "Save and stop after this many steps of this call")->check(CLI::PositiveNumber);
-  c->add_option("--resume", f->options.resume, "auto (the newest good checkpoint in the out folder), never, or a checkpoint's path")->capture_default_str();
-  c->add_option("--micro-grains", f->options.micro_grains, "Most grains computed at once: less memory, the same bits")->check(CLI::PositiveNumber);
+  c->add_option("--steps", f->steps, "Number of steps, in place of the recipe's train.steps")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  c->add_option("--stop-after", f->options.stop_after, "Save and stop after this many steps of this call")
+      ->check(CLI::PositiveNumber);
+  c->add_option("--resume", f->options.resume,
+                "auto (the newest good checkpoint in the out folder), never, or a checkpoint's path")
+      ->capture_default_str();
+  c->add_option("--micro-grains", f->options.micro_grains, "Most grains computed at once: less memory, the same bits")
+      ->check(CLI::PositiveNumber);
   c->add_flag("--plan", f->plan, "Say what memory the run takes, and run nothing");
   c->add_flag("--quiet", f->quiet, "No progress");
   c->add_flag("--json", f->json, "Report as one JSON object on standard output");

@@ -44,9 +44,10 @@ std::vector<Document> read_text(const std::string& path, const text::Tokenizer& 
 
 namespace {
 
-/// The conversation's tokens; what the assistant's turns add is learned. The template is rendered up to each answer with the
-/// generation prompt, and after it without: the difference is the answer with its end of turn.
-Document encode_conversation(const nlohmann::json& messages, const text::Tokenizer& tokenizer, const text::ChatTemplate& chat) {
+/// The conversation's tokens; what the assistant's turns add is learned. The template is rendered up to each answer
+/// with the generation prompt, and after it without: the difference is the answer with its end of turn.
+Document encode_conversation(const nlohmann::json& messages, const text::Tokenizer& tokenizer,
+                             const text::ChatTemplate& chat) {
   text::RenderOptions whole;
   whole.add_generation_prompt = false;
   text::RenderOptions prompt;
@@ -60,7 +61,8 @@ Document encode_conversation(const nlohmann::json& messages, const text::Tokeniz
       so_far.push_back(m);
       const std::size_t end = text::encode_chat(tokenizer, chat, so_far.dump(), whole).size();
       require(begin <= end && end <= d.ids.size(), "the chat template does not extend a conversation by its answers");
-      std::fill(d.learn.begin() + static_cast<std::ptrdiff_t>(begin), d.learn.begin() + static_cast<std::ptrdiff_t>(end), true);
+      std::fill(d.learn.begin() + static_cast<std::ptrdiff_t>(begin),
+                d.learn.begin() + static_cast<std::ptrdiff_t>(end), true);
     } else {
       so_far.push_back(m);
     }
@@ -70,7 +72,8 @@ Document encode_conversation(const nlohmann::json& messages, const text::Tokeniz
 
 }  // namespace
 
-std::vector<Document> read_chats(const std::string& path, const text::Tokenizer& tokenizer, const text::ChatTemplate& chat) {
+std::vector<Document> read_chats(const std::string& path, const text::Tokenizer& tokenizer,
+                                 const text::ChatTemplate& chat) {
   require(!chat.empty(), "{}: conversations need a chat template, but the model has none", path);
   const std::string text = read_text_file(path, std::uint64_t{4} << 30);
   std::vector<Document> out;
@@ -90,7 +93,8 @@ std::vector<Document> read_chats(const std::string& path, const text::Tokenizer&
       require(messages.is_array() && !messages.empty(), "'messages' must be a list of at least one message");
       bool answered = false;
       for (const auto& m : messages) {
-        require(m.is_object() && m.contains("role") && m["role"].is_string() && m.contains("content") && m["content"].is_string(),
+        require(m.is_object() && m.contains("role") && m["role"].is_string() && m.contains("content") &&
+                    m["content"].is_string(),
                 "each message needs a text 'role' and a text 'content'");
         answered = answered || m["role"] == "assistant";
       }
@@ -99,7 +103,8 @@ std::vector<Document> read_chats(const std::string& path, const text::Tokenizer&
     } catch (const Error& e) {
       throw e.in(fmt::format("{}, line {}", path, line_number));
     } catch (const nlohmann::json::exception& e) {
-      fail("{}, line {}: {}; a line must be {{\"messages\": [{{\"role\": ..., \"content\": ...}}, ...]}}", path, line_number, e.what());
+      fail("{}, line {}: {}; a line must be {{\"messages\": [{{\"role\": ..., \"content\": ...}}, ...]}}", path,
+           line_number, e.what());
     }
   }
   require(!out.empty(), "{}: there is no conversation in it", path);

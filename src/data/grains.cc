@@ -47,8 +47,10 @@ std::string Batch::sha256() const {
   return hash.hex();
 }
 
-GrainStore::GrainStore(const std::vector<Document>& documents, std::int64_t tokens, std::uint64_t seed) : tokens_(tokens), seed_(seed) {
-  require(tokens >= kAttentionBlock && tokens % kAttentionBlock == 0, "a grain of {} tokens is not a multiple of {}", tokens, kAttentionBlock);
+GrainStore::GrainStore(const std::vector<Document>& documents, std::int64_t tokens, std::uint64_t seed)
+    : tokens_(tokens), seed_(seed) {
+  require(tokens >= kAttentionBlock && tokens % kAttentionBlock == 0, "a grain of {} tokens is not a multiple of {}",
+          tokens, kAttentionBlock);
   std::int64_t used = tokens;  // of the last grain
   const auto pad = [&](std::int64_t until) {
     for (; used < until; ++used) {

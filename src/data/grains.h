@@ -25,8 +25,8 @@ struct Batch {
 
 class GrainStore {
  public:
-  /// Packs documents one after another, each starting at a multiple of 64 tokens (docs/numerics.md, section 5); longer ones
-  /// are cut. `tokens`, the grain's length, is a multiple of 64. Padding has target -1.
+  /// Packs documents one after another, each starting at a multiple of 64 tokens (docs/numerics.md, section 5); longer
+  /// ones are cut. `tokens`, the grain's length, is a multiple of 64. Padding has target -1.
   GrainStore(const std::vector<Document>& documents, std::int64_t tokens, std::uint64_t seed);
 
   [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()) / tokens_; }

@@ -64,7 +64,8 @@ ir::Graph sample_graph(const ops::OpDef& op, const ops::Sample& sample) {
 
 namespace {
 
-std::vector<std::vector<std::byte>> run_on(Device& device, const ir::Graph& graph, const std::vector<std::vector<std::byte>>& inputs, int times) {
+std::vector<std::vector<std::byte>> run_on(Device& device, const ir::Graph& graph,
+                                           const std::vector<std::vector<std::byte>>& inputs, int times) {
   const auto takes = [&device](const ir::Graph& g, const ir::Instruction& i) { return device.takes(g, i); };
   const std::unique_ptr<Executable> executable = device.compile(passes::run_pipeline(graph, takes), {});
   std::vector<BufferPtr> buffers;
@@ -88,12 +89,14 @@ std::string first_difference(const ir::Type& type, std::vector<std::byte>& a, st
   const std::size_t unit = unit_bytes(type.dtype);
   std::int64_t count = 0, first = -1;
   for (std::int64_t i = 0; i < type.elements(); ++i) {
-    if (std::memcmp(a.data() + static_cast<std::size_t>(i) * unit, b.data() + static_cast<std::size_t>(i) * unit, unit) != 0) {
+    if (std::memcmp(a.data() + static_cast<std::size_t>(i) * unit, b.data() + static_cast<std::size_t>(i) * unit,
+                    unit) != 0) {
       first = first < 0 ? i : first;
       ++count;
     }
   }
-  return fmt::format("{} of {} elements differ, first at {}: {:.9g} expected, {:.9g} found", count, type.elements(), first, x.get(first), y.get(first));
+  return fmt::format("{} of {} elements differ, first at {}: {:.9g} expected, {:.9g} found", count, type.elements(),
+                     first, x.get(first), y.get(first));
 }
 
 }  // namespace
@@ -116,7 +119,9 @@ std::vector<ConformanceResult> check_conformance(Device& device, const std::stri
         auto found = run_on(device, graph, inputs, 2);
         for (std::size_t k = 0; k < found.size() && r.failure.empty(); ++k) {
           if (expected[k] != found[k]) {
-            r.failure = fmt::format("output {}: {}", k, first_difference(graph.types[static_cast<std::size_t>(graph.outputs[k])], expected[k], found[k]));
+            r.failure = fmt::format(
+                "output {}: {}", k,
+                first_difference(graph.types[static_cast<std::size_t>(graph.outputs[k])], expected[k], found[k]));
           }
         }
       } catch (const Error& e) {

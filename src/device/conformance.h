@@ -23,8 +23,8 @@ std::vector<std::vector<std::byte>> sample_contents(const ops::Sample& sample, s
 /// A graph of one instruction with this sample's inputs (inputs of type "none" have no elements in `shape` {-1}).
 ir::Graph sample_graph(const ops::OpDef& op, const ops::Sample& sample);
 
-/// Runs every sample of every operation whose name contains `filter` on the device and on the interpreter. Also runs each
-/// graph twice on the device: the second run must not see the first.
+/// Runs every sample of every operation whose name contains `filter` on the device and on the interpreter. Also runs
+/// each graph twice on the device: the second run must not see the first.
 std::vector<ConformanceResult> check_conformance(Device& device, const std::string& filter = "");
 
 }  // namespace isotone::device

@@ -14,7 +14,8 @@ class Interpreted : public Executable {
   explicit Interpreted(ir::Graph graph) : graph_(std::move(graph)) {}
 
   std::vector<BufferPtr> run(std::span<const BufferPtr> inputs) override {
-    require(inputs.size() == graph_.inputs.size(), "interpreter: {} inputs given, {} expected", inputs.size(), graph_.inputs.size());
+    require(inputs.size() == graph_.inputs.size(), "interpreter: {} inputs given, {} expected", inputs.size(),
+            graph_.inputs.size());
     const FlushSubnormals flush;
     std::vector<std::shared_ptr<HostBuffer>> values(graph_.types.size());
     const auto make = [&](ir::ValueId v) {
@@ -23,7 +24,8 @@ class Interpreted : public Executable {
     };
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto buffer = make(graph_.inputs[i]);
-      require(inputs[i]->bytes() == buffer->bytes(), "interpreter: input {} has {} bytes, {} expected", i, inputs[i]->bytes(), buffer->bytes());
+      require(inputs[i]->bytes() == buffer->bytes(), "interpreter: input {} has {} bytes, {} expected", i,
+              inputs[i]->bytes(), buffer->bytes());
       inputs[i]->read(buffer->data());
     }
     const std::vector<int> last = ir::last_uses(graph_);
@@ -75,7 +77,9 @@ class Interpreted : public Executable {
 class Interpreter : public Device {
  public:
   [[nodiscard]] std::string_view name() const override { return "interpreter"; }
-  [[nodiscard]] bool takes(const ir::Graph&, const ir::Instruction& i) const override { return ops::get(i.op).reference != nullptr; }
+  [[nodiscard]] bool takes(const ir::Graph&, const ir::Instruction& i) const override {
+    return ops::get(i.op).reference != nullptr;
+  }
   [[nodiscard]] std::unique_ptr<Executable> compile(const ir::Graph& graph, const CompileOptions&) override {
     return std::make_unique<Interpreted>(graph);
   }
@@ -90,6 +94,8 @@ class Interpreter : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_interpreter() { return std::make_unique<Interpreter>(); }
+std::unique_ptr<Device> make_interpreter() {
+  return std::make_unique<Interpreter>();
+}
 
 }  // namespace isotone::device

@@ -42,12 +42,14 @@ void send_partials(Communicator& ranks, int to, const FloatPartials& partials) {
 void receive_partials(Communicator& ranks, int from, FloatPartials& into) {
   const auto head = values_of<std::int64_t>(ranks.receive(from));
   const auto body = values_of<float>(ranks.receive(from));
-  require(!head.empty() && static_cast<std::int64_t>(head.size()) == 1 + 3 * head[0], "rank {} sent a damaged list of nodes", from);
+  require(!head.empty() && static_cast<std::int64_t>(head.size()) == 1 + 3 * head[0],
+          "rank {} sent a damaged list of nodes", from);
   std::size_t at = 0;
   for (std::size_t i = 1; i < head.size(); i += 3) {
     const auto n = static_cast<std::size_t>(head[i + 2]);
     require(at + n <= body.size(), "rank {} sent fewer values than it announced", from);
-    into.add({head[i], head[i + 1]}, Floats(body.begin() + static_cast<std::ptrdiff_t>(at), body.begin() + static_cast<std::ptrdiff_t>(at + n)));
+    into.add({head[i], head[i + 1]}, Floats(body.begin() + static_cast<std::ptrdiff_t>(at),
+                                            body.begin() + static_cast<std::ptrdiff_t>(at + n)));
     at += n;
   }
 }

@@ -20,8 +20,8 @@ using Join = std::function<Floats(Floats left, Floats right)>;
 Floats add_floats(Floats left, Floats right);
 
 /// The value of the whole tree on every rank. Each rank gives the values of the nodes it owns (none, one or several;
-/// all ranks' together are the axis). Neighbours join first (distance 1, then 2, 4, ...); what lacks its sibling is handed
-/// on unjoined. Any number of ranks.
+/// all ranks' together are the axis). Neighbours join first (distance 1, then 2, 4, ...); what lacks its sibling is
+/// handed on unjoined. Any number of ranks.
 Floats tree_all_reduce(Communicator& ranks, FloatPartials mine, const Join& join = add_floats);
 
 /// Every rank's message, by rank.

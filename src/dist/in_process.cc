@@ -49,7 +49,8 @@ class Desk : public Communicator {
 
  private:
   void check(int other) const {
-    require(other >= 0 && other < size_ && other != rank_, "rank {} of {} cannot exchange messages with rank {}", rank_, size_, other);
+    require(other >= 0 && other < size_ && other != rank_, "rank {} of {} cannot exchange messages with rank {}", rank_,
+            size_, other);
   }
   PostOffice& office_;
   int rank_;

@@ -9,7 +9,8 @@
 
 namespace isotone::dist {
 
-/// Values of disjoint nodes of `tree`. Two siblings become their parent as soon as both are there, left joined with right.
+/// Values of disjoint nodes of `tree`. Two siblings become their parent as soon as both are there, left joined with
+/// right.
 template <class T>
 class Partials {
  public:

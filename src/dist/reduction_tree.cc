@@ -42,10 +42,13 @@ std::int64_t nearest(const std::vector<std::int64_t>& borders, std::int64_t nume
 }  // namespace
 
 ReductionTree::ReductionTree(TreeKind kind, std::int64_t length) : kind_(kind), length_(length) {
-  require(length >= 1 && length <= (std::int64_t{1} << 40), "reduction tree: an axis of {} items cannot be reduced", length);
+  require(length >= 1 && length <= (std::int64_t{1} << 40), "reduction tree: an axis of {} items cannot be reduced",
+          length);
 }
 
-bool ReductionTree::is_leaf(Span node) const { return node.size() <= (kind_ == TreeKind::axis ? kLeaf : 1); }
+bool ReductionTree::is_leaf(Span node) const {
+  return node.size() <= (kind_ == TreeKind::axis ? kLeaf : 1);
+}
 
 std::pair<Span, Span> ReductionTree::children(Span node) const {
   std::int64_t left = 0;
@@ -71,15 +74,17 @@ std::vector<std::int64_t> ReductionTree::borders() const {
 }
 
 std::vector<Span> ReductionTree::cover(Span part) const {
-  require(0 <= part.begin && part.begin <= part.end && part.end <= length_, "{}: no part [{}, {})", describe(), part.begin, part.end);
+  require(0 <= part.begin && part.begin <= part.end && part.end <= length_, "{}: no part [{}, {})", describe(),
+          part.begin, part.end);
   if (part.empty()) {
     return {};
   }
   const std::vector<std::int64_t> all = borders();
   for (const std::int64_t cut : {part.begin, part.end}) {
     const auto next = std::lower_bound(all.begin(), all.end(), cut);
-    require(*next == cut, "{}: cannot be cut at {}, which would change the order of its sum; the nearest cuts are {} and {}", describe(), cut,
-            *(next - 1), *next);
+    require(*next == cut,
+            "{}: cannot be cut at {}, which would change the order of its sum; the nearest cuts are {} and {}",
+            describe(), cut, *(next - 1), *next);
   }
   std::vector<Span> out;
   collect_cover(*this, root(), part, out);
@@ -97,7 +102,8 @@ std::vector<Span> ReductionTree::split(int ranks) const {
   }
   const std::vector<std::int64_t> all = borders();
   const auto leaves = static_cast<std::int64_t>(all.size()) - 1;
-  require(ranks <= leaves, "{}: has {} leaves and cannot be split among {} ranks; at most {} fit", describe(), leaves, ranks, leaves);
+  require(ranks <= leaves, "{}: has {} leaves and cannot be split among {} ranks; at most {} fit", describe(), leaves,
+          ranks, leaves);
   std::vector<std::int64_t> cuts{0};
   for (std::int64_t r = 1; r < ranks; ++r) {
     // Nearest to even, but each rank must get a leaf and leave one for every rank after it.

@@ -1,5 +1,5 @@
-// The trees of the numerics contract as something that can be cut: ranks own neighbouring parts of an axis, and a part is
-// a list of whole nodes (docs/numerics.md, section 7).
+// The trees of the numerics contract as something that can be cut: ranks own neighbouring parts of an axis, and a part
+// is a list of whole nodes (docs/numerics.md, section 7).
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,13 @@ class ReductionTree {
   /// Where the axis may be cut: 0, the end of every leaf but the last, `length`.
   [[nodiscard]] std::vector<std::int64_t> borders() const;
 
-  /// The fewest nodes that together are `part`, in order; none for an empty part. Error, naming the nearest borders, where
-  /// the part does not begin and end at borders.
+  /// The fewest nodes that together are `part`, in order; none for an empty part. Error, naming the nearest borders,
+  /// where the part does not begin and end at borders.
   [[nodiscard]] std::vector<Span> cover(Span part) const;
 
   /// Neighbouring parts for `ranks` ranks, cut at the borders nearest to an even cut. Over an element tree every cut is
-  /// allowed and a part may be empty (a rank without a grain); elsewhere there must be a leaf for each rank, or an Error
-  /// says how many ranks fit.
+  /// allowed and a part may be empty (a rank without a grain); elsewhere there must be a leaf for each rank, or an
+  /// Error says how many ranks fit.
   [[nodiscard]] std::vector<Span> split(int ranks) const;
 
   /// "axis tree of 576".

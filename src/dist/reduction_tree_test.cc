@@ -14,7 +14,9 @@ std::string order_of(TreeKind kind, std::int64_t n) {
   const auto item = [](std::int64_t i) { return std::to_string(i); };
   const auto leaf = [](std::int64_t begin, std::int64_t) { return std::to_string(begin); };
   const auto add = [](const std::string& a, const std::string& b) { return "(" + a + "+" + b + ")"; };
-  return kind == TreeKind::axis ? axis_tree(0, n, leaf, add) : kind == TreeKind::element ? element_tree(0, n, item, add) : prefix_tree(0, n, item, add);
+  return kind == TreeKind::axis      ? axis_tree(0, n, leaf, add)
+         : kind == TreeKind::element ? element_tree(0, n, item, add)
+                                     : prefix_tree(0, n, item, add);
 }
 
 TEST(ReductionTree, JoiningNodesGivesTheOrderOfTheContract) {
@@ -83,9 +85,13 @@ std::string message_of(const std::function<void()>& f) {
 
 TEST(ReductionTree, RefusalsNameWhatFits) {
   const ReductionTree tree(TreeKind::axis, 576);
-  EXPECT_EQ(message_of([&] { static_cast<void>(tree.split(8)); }), "axis tree of 576: has 4 leaves and cannot be split among 8 ranks; at most 4 fit");
-  EXPECT_EQ(message_of([&] { static_cast<void>(tree.cover({0, 192})); }),
-            "axis tree of 576: cannot be cut at 192, which would change the order of its sum; the nearest cuts are 160 and 288");
+  EXPECT_EQ(message_of([&] { static_cast<void>(tree.split(8)); }),
+            "axis tree of 576: has 4 leaves and cannot be split among 8 ranks; at most 4 fit");
+  EXPECT_EQ(message_of([&] {
+              static_cast<void>(tree.cover({0, 192}));
+            }),
+            "axis tree of 576: cannot be cut at 192, which would change the order of its sum; the nearest cuts are 160 "
+            "and 288");
   EXPECT_NE(message_of([&] { static_cast<void>(tree.cover({0, 577})); }), "");
   EXPECT_NE(message_of([] { ReductionTree(TreeKind::axis, 0); }), "");
   EXPECT_NE(message_of([&] { static_cast<void>(tree.split(0)); }), "");

@@ -32,10 +32,10 @@ struct ModelConfig {
   std::optional<std::int64_t> pad_id;
   std::string hidden_act = "silu";
   std::int64_t sliding_window = 0;  ///< tokens that attention looks back; 0: all
-  std::optional<DType> dtype;   ///< of the weights, where the file says
-  std::string rope_scaling;     ///< JSON text of the scaling rule; empty where there is none
-  std::string generation_json;  ///< text of generation_config.json; empty where there is none
-  std::string raw_json;         ///< text of config.json; of GGUF an equivalent one made from the metadata
+  std::optional<DType> dtype;       ///< of the weights, where the file says
+  std::string rope_scaling;         ///< JSON text of the scaling rule; empty where there is none
+  std::string generation_json;      ///< text of generation_config.json; empty where there is none
+  std::string raw_json;             ///< text of config.json; of GGUF an equivalent one made from the metadata
 };
 
 /// From the text of config.json; `what` stands in front of messages. Reads the spellings of transformers 4 and 5

@@ -56,8 +56,8 @@ void Safetensors::parse(std::span<const std::byte> bytes) {
           bytes.size());
   const std::uint64_t length = read_u64(bytes);
   require(length <= kMaxSafetensorsHeader,
-          "{}: not a safetensors file: its first 8 bytes would mean a header of {} bytes, the limit is {}", path_, length,
-          kMaxSafetensorsHeader);
+          "{}: not a safetensors file: its first 8 bytes would mean a header of {} bytes, the limit is {}", path_,
+          length, kMaxSafetensorsHeader);
   require(length <= bytes.size() - 8, "{}: cut short: the header has {} bytes, the file only {} after its length",
           path_, length, bytes.size() - 8);
   const std::string_view header_text = as_text(bytes.subspan(8, length));

@@ -67,8 +67,9 @@ TEST(Safetensors, HeaderAlone) {
 TEST(Safetensors, LengthAndFormOfTheHeader) {
   const auto of_bytes = [](const std::string& file) { return message_of([&] { Safetensors s(bytes_of(file), "f"); }); };
   EXPECT_EQ(of_bytes(""), "f: not a safetensors file: 0 bytes, the header's length alone takes 8");
-  EXPECT_EQ(of_bytes(testing::raw<std::uint64_t>(100'000'001)),
-            "f: not a safetensors file: its first 8 bytes would mean a header of 100000001 bytes, the limit is 100000000");
+  EXPECT_EQ(
+      of_bytes(testing::raw<std::uint64_t>(100'000'001)),
+      "f: not a safetensors file: its first 8 bytes would mean a header of 100000001 bytes, the limit is 100000000");
   EXPECT_EQ(of_bytes(testing::raw<std::uint64_t>(3) + "{}"),
             "f: cut short: the header has 3 bytes, the file only 2 after its length");
   EXPECT_EQ(refusal("", 0), "f: the header does not begin with '{'");

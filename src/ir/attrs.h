@@ -56,11 +56,13 @@ class Attrs {
   [[nodiscard]] const std::vector<std::pair<std::string, Attr>>& items() const { return items_; }
   /// Numbers are compared by their bits: 0.0 and -0.0 make different values.
   friend bool operator==(const Attrs& a, const Attrs& b) {
-    return std::equal(a.items_.begin(), a.items_.end(), b.items_.begin(), b.items_.end(), [](const auto& x, const auto& y) {
-      const auto *p = std::get_if<double>(&x.second), *q = std::get_if<double>(&y.second);
-      return x.first == y.first && (p != nullptr && q != nullptr ? std::bit_cast<std::uint64_t>(*p) == std::bit_cast<std::uint64_t>(*q)
-                                                                 : x.second == y.second);
-    });
+    return std::equal(
+        a.items_.begin(), a.items_.end(), b.items_.begin(), b.items_.end(), [](const auto& x, const auto& y) {
+          const auto *p = std::get_if<double>(&x.second), *q = std::get_if<double>(&y.second);
+          return x.first == y.first &&
+                 (p != nullptr && q != nullptr ? std::bit_cast<std::uint64_t>(*p) == std::bit_cast<std::uint64_t>(*q)
+                                               : x.second == y.second);
+        });
   }
 
  private:
@@ -73,6 +75,8 @@ class Attrs {
   std::vector<std::pair<std::string, Attr>> items_;
 };
 
-inline std::int64_t as_attr(DType t) { return static_cast<std::int64_t>(t); }
+inline std::int64_t as_attr(DType t) {
+  return static_cast<std::int64_t>(t);
+}
 
 }  // namespace isotone::ir

@@ -141,7 +141,8 @@ void verify(const Graph& graph, const std::function<void(const Graph&, const Ins
     made[static_cast<std::size_t>(v)] = true;
   };
   const auto use = [&](ValueId v, std::string_view who) {
-    require(v >= 0 && v < count && made[static_cast<std::size_t>(v)], "graph: {} reads value %{} before it is made", who, v);
+    require(v >= 0 && v < count && made[static_cast<std::size_t>(v)], "graph: {} reads value %{} before it is made",
+            who, v);
   };
   for (const ValueId v : graph.inputs) {
     make(v, "the input list");

@@ -24,10 +24,10 @@ struct Instruction {
 };
 
 struct Graph {
-  std::vector<Type> types;          // by ValueId
-  std::vector<ValueId> inputs;      // given at run time, in this order
-  std::vector<Instruction> code;    // in execution order
-  std::vector<ValueId> outputs;     // returned, in this order; may repeat or name inputs
+  std::vector<Type> types;        // by ValueId
+  std::vector<ValueId> inputs;    // given at run time, in this order
+  std::vector<Instruction> code;  // in execution order
+  std::vector<ValueId> outputs;   // returned, in this order; may repeat or name inputs
 
   ValueId add_value(Type type) {
     types.push_back(std::move(type));

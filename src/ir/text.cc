@@ -37,7 +37,9 @@ std::string print_attr(const Attr& attr) {
   return fmt::format("[{}]", fmt::join(std::get<Ints>(attr), ", "));
 }
 
-std::string value_name(ValueId v) { return v == kNone ? "none" : fmt::format("%{}", v); }
+std::string value_name(ValueId v) {
+  return v == kNone ? "none" : fmt::format("%{}", v);
+}
 
 /// Reads one line of the printed form; every error names the line.
 class Reader {
@@ -57,7 +59,9 @@ class Reader {
     }
     return false;
   }
-  void expect(std::string_view token) { require(accept(token), "graph text, line {}: expected '{}' at column {}", line_, token, at_ + 1); }
+  void expect(std::string_view token) {
+    require(accept(token), "graph text, line {}: expected '{}' at column {}", line_, token, at_ + 1);
+  }
   bool end() {
     spaces();
     return at_ == text_.size();

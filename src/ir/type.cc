@@ -8,13 +8,18 @@
 
 namespace isotone::ir {
 
-std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
-std::string to_string(const Type& type) { return fmt::format("{}{}", dtype_name(type.dtype), to_string(type.shape)); }
+std::string to_string(const Type& type) {
+  return fmt::format("{}{}", dtype_name(type.dtype), to_string(type.shape));
+}
 
 int normal_axis(std::int64_t axis, int rank, std::string_view op) {
   const std::int64_t a = axis < 0 ? axis + rank : axis;
-  require(a >= 0 && a < rank, "{}: axis {} is outside a tensor of rank {}; use {} to {}", op, axis, rank, -rank, rank - 1);
+  require(a >= 0 && a < rank, "{}: axis {} is outside a tensor of rank {}; use {} to {}", op, axis, rank, -rank,
+          rank - 1);
   return static_cast<int>(a);
 }
 

@@ -28,8 +28,8 @@ const std::shared_ptr<Storage>& Value::storage() const {
 }
 
 Node::~Node() {
-  // Inputs go to a list that the outermost destructor on this thread empties: a nested one only adds to it, so the depth
-  // stays at two whatever the graph looks like.
+  // Inputs go to a list that the outermost destructor on this thread empties: a nested one only adds to it, so the
+  // depth stays at two whatever the graph looks like.
   thread_local Values* pending = nullptr;
   const auto release = [](Values& from, Values& to) {
     for (Value& v : from) {
@@ -84,6 +84,8 @@ RegionScope::RegionScope() : saved_(current_region()) {
   current_region() = counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-RegionScope::~RegionScope() { current_region() = saved_; }
+RegionScope::~RegionScope() {
+  current_region() = saved_;
+}
 
 }  // namespace isotone::ir

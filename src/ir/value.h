@@ -1,4 +1,5 @@
-// The recorded graph: values and the nodes that make them. Calling an operation records a node; nothing is computed here.
+// The recorded graph: values and the nodes that make them. Calling an operation records a node; nothing is computed
+// here.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +76,9 @@ struct Node : std::enable_shared_from_this<Node> {
   ~Node();  // iterative: a long chain of nodes must not overflow the stack
 };
 
-inline const Type& Value::type() const { return node_->types[static_cast<std::size_t>(index_)]; }
+inline const Type& Value::type() const {
+  return node_->types[static_cast<std::size_t>(index_)];
+}
 
 /// Records a node with checked types (operations call this through ops::apply).
 NodePtr record(std::string_view op, Attrs attrs, Values inputs, Types types);

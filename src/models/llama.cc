@@ -9,14 +9,16 @@ namespace isotone::models {
 
 namespace {
 
-std::string layer_name(int layer, std::string_view part) { return "model.layers." + std::to_string(layer) + "." + std::string(part) + ".weight"; }
+std::string layer_name(int layer, std::string_view part) {
+  return "model.layers." + std::to_string(layer) + "." + std::string(part) + ".weight";
+}
 
 std::vector<nn::ParameterSpec> llama_parameters(const ModelConfig& c) {
   require(c.rope_scaling.empty(), "llama: scaled rotary positions ({}) are not offered", c.rope_scaling);
   require(!c.attention_bias && !c.mlp_bias, "llama: biases are not offered");
   require(c.hidden_act == "silu", "llama: the activation '{}' is not offered, silu is", c.hidden_act);
-  require(c.sliding_window == 0 || c.sliding_window >= c.max_position, "llama: a sliding window ({} of {} tokens) is not offered", c.sliding_window,
-          c.max_position);
+  require(c.sliding_window == 0 || c.sliding_window >= c.max_position,
+          "llama: a sliding window ({} of {} tokens) is not offered", c.sliding_window, c.max_position);
   const std::int64_t e = c.hidden_size, d = c.head_dim;
   std::vector<nn::ParameterSpec> out;
   out.push_back({"model.embed_tokens.weight", {c.vocab_size, e}, {"vocab", "embed"}});
@@ -40,10 +42,12 @@ std::vector<nn::ParameterSpec> llama_parameters(const ModelConfig& c) {
 }
 
 /// f, or recompute(f).
-Function once_more(bool yes, Function f) { return yes ? recompute(std::move(f)) : f; }
+Function once_more(bool yes, Function f) {
+  return yes ? recompute(std::move(f)) : f;
+}
 
-Tensor llama_hidden(const ModelConfig& c, const nn::Parameters& p, const Tensor& ids, const Tensor& positions, nn::AttentionState& attention,
-                    const ForwardOptions& options) {
+Tensor llama_hidden(const ModelConfig& c, const nn::Parameters& p, const Tensor& ids, const Tensor& positions,
+                    nn::AttentionState& attention, const ForwardOptions& options) {
   using namespace ops;  // NOLINT(google-build-using-namespace): the model reads as its formulae
   const std::int64_t g = ids.dim(0), t = ids.dim(1), d = c.head_dim;
   const double scale = 1.0 / fmath64::pow(static_cast<double>(d), 0.5);
@@ -62,7 +66,9 @@ Tensor llama_hidden(const ModelConfig& c, const nn::Parameters& p, const Tensor&
       const Value b = rms_norm(in[0], w("post_attention_layernorm"), c.rms_norm_eps);
       return {linear(b, w("mlp.gate_proj")), linear(b, w("mlp.up_proj"))};
     };
-    const auto narrow = [&](const Tensors& in) -> Tensors { return {linear(swiglu(in[0], in[1]), w("mlp.down_proj"))}; };
+    const auto narrow = [&](const Tensors& in) -> Tensors {
+      return {linear(swiglu(in[0], in[1]), w("mlp.down_proj"))};
+    };
     const auto mlp = [&](const Tensors& in) { return once_more(light, narrow)(once_more(light, widen)(in)); };
     const auto layer = [&](const Tensors& in) -> Tensors {
       const Tensors qkv = once_more(light || again == Recompute::mlp, project)(in);

@@ -41,7 +41,8 @@ void convert(Job& job) {
   if (job.view.dtype == job.to) {
     std::memcpy(job.owned->data(), job.view.data.data(), job.owned->size());
   } else if (job.to == DType::f32) {
-    dequantise(job.view.dtype, job.view.data, {reinterpret_cast<float*>(job.owned->data()), static_cast<std::size_t>(elements)});
+    dequantise(job.view.dtype, job.view.data,
+               {reinterpret_cast<float*>(job.owned->data()), static_cast<std::size_t>(elements)});
   } else {
     std::vector<float> wide(static_cast<std::size_t>(elements));
     dequantise(job.view.dtype, job.view.data, wide);
@@ -70,7 +71,9 @@ LoadedWeights load_weights(const ModelFiles& files, WeightDtype dtype, bool cons
   const ModelConfig& config = files.config();
   const std::vector<nn::ParameterSpec> specs = architecture_of(config).parameters(config);
   LoadedWeights out;
-  out.compute = dtype == WeightDtype::f32 ? DType::f32 : dtype == WeightDtype::bf16 ? DType::bf16 : native_compute(files, specs);
+  out.compute = dtype == WeightDtype::f32    ? DType::f32
+                : dtype == WeightDtype::bf16 ? DType::bf16
+                                             : native_compute(files, specs);
   std::vector<Job> jobs(specs.size());
   std::mutex mutex;
   std::exception_ptr failure;
@@ -82,9 +85,11 @@ LoadedWeights load_weights(const ModelFiles& files, WeightDtype dtype, bool cons
         job.spec = &specs[static_cast<std::size_t>(i)];
         require(files.contains(job.spec->name), "the model's files lack the tensor '{}'", job.spec->name);
         job.view = files.tensor(job.spec->name);
-        require(job.view.shape == job.spec->shape, "tensor '{}' is {}, but the configuration asks for {}", job.spec->name,
-                ir::to_string(job.view.shape), ir::to_string(job.spec->shape));
-        job.to = dtype == WeightDtype::native && is_quantised(job.view.dtype) && job.spec->shape.size() == 2 ? job.view.dtype : out.compute;
+        require(job.view.shape == job.spec->shape, "tensor '{}' is {}, but the configuration asks for {}",
+                job.spec->name, ir::to_string(job.view.shape), ir::to_string(job.spec->shape));
+        job.to = dtype == WeightDtype::native && is_quantised(job.view.dtype) && job.spec->shape.size() == 2
+                     ? job.view.dtype
+                     : out.compute;
         convert(job);
       } catch (...) {
         const std::lock_guard lock(mutex);

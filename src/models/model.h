@@ -10,8 +10,8 @@
 
 namespace isotone::models {
 
-/// What is not kept for the backward pass but computed again there: nothing; the norms and SwiGLU, which cost little time and
-/// a third of the memory; also the projections inside the MLP; or everything but the layers' inputs.
+/// What is not kept for the backward pass but computed again there: nothing; the norms and SwiGLU, which cost little
+/// time and a third of the memory; also the projections inside the MLP; or everything but the layers' inputs.
 enum class Recompute { none, light, mlp, layer };
 
 /// How a forward pass is computed; nothing here changes what is computed.
@@ -27,9 +27,10 @@ struct Architecture {
   std::string_view name;
   /// Throws Error for configurations it cannot honour.
   std::vector<nn::ParameterSpec> (*parameters)(const ModelConfig& config);
-  /// ids i32 [grain, token], positions i32 [grain, token]; hidden states [grain, token, hidden_size] after the last norm.
-  Tensor (*hidden)(const ModelConfig& config, const nn::Parameters& parameters, const Tensor& ids, const Tensor& positions,
-                   nn::AttentionState& attention, const ForwardOptions& options);
+  /// ids i32 [grain, token], positions i32 [grain, token]; hidden states [grain, token, hidden_size] after the last
+  /// norm.
+  Tensor (*hidden)(const ModelConfig& config, const nn::Parameters& parameters, const Tensor& ids,
+                   const Tensor& positions, nn::AttentionState& attention, const ForwardOptions& options);
   /// f32 logits [..., vocab] of hidden states.
   Tensor (*logits)(const ModelConfig& config, const nn::Parameters& parameters, const Tensor& hidden);
 };

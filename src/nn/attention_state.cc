@@ -6,8 +6,12 @@ Tensor PackedAttention::attend(int, const Tensor& q, const Tensor& k, const Tens
   return ops::attention(q, k, v, doc_start_, scale)[0];
 }
 
-CachedAttention::CachedAttention(std::vector<Tensor> k_pages, std::vector<Tensor> v_pages, Tensor table, Tensor positions)
-    : k_pages_(std::move(k_pages)), v_pages_(std::move(v_pages)), table_(std::move(table)), positions_(std::move(positions)) {}
+CachedAttention::CachedAttention(std::vector<Tensor> k_pages, std::vector<Tensor> v_pages, Tensor table,
+                                 Tensor positions)
+    : k_pages_(std::move(k_pages)),
+      v_pages_(std::move(v_pages)),
+      table_(std::move(table)),
+      positions_(std::move(positions)) {}
 
 Tensor CachedAttention::attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, double scale) {
   Tensor& kp = k_pages_[static_cast<std::size_t>(layer)];

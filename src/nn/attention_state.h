@@ -1,5 +1,5 @@
-// What a model's forward asks for attention. In training it is causal attention over packed documents, in serving it writes
-// the paged cache and attends over it: same model file, same kernels, same bits.
+// What a model's forward asks for attention. In training it is causal attention over packed documents, in serving it
+// writes the paged cache and attends over it: same model file, same kernels, same bits.
 #pragma once
 
 #include "tensor/tensor.h"

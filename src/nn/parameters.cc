@@ -19,7 +19,8 @@ Parameters initialise(const std::vector<ParameterSpec>& specs, std::uint64_t see
     if (p.init_std == 0.0) {
       t = ops::add(ops::full(p.shape, 1.0), ops::full({}, 0.0));
     } else {
-      t = ops::mul(ops::random_normal(step, p.shape, static_cast<std::int64_t>(seed), p.name), ops::full({}, p.init_std));
+      t = ops::mul(ops::random_normal(step, p.shape, static_cast<std::int64_t>(seed), p.name),
+                   ops::full({}, p.init_std));
     }
     made.push_back(t);
     out.set(p.name, t);

@@ -9,8 +9,8 @@
 
 namespace isotone::nn {
 
-/// One parameter of a model. The name is the checkpoint's (Hugging Face's); the axes are logical ("vocab", "embed", "heads",
-/// "kv_heads", "mlp"): a plan maps them to a mesh, the model file does not.
+/// One parameter of a model. The name is the checkpoint's (Hugging Face's); the axes are logical ("vocab", "embed",
+/// "heads", "kv_heads", "mlp"): a plan maps them to a mesh, the model file does not.
 struct ParameterSpec {
   std::string name;
   Shape shape;

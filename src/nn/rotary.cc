@@ -9,7 +9,8 @@ RotaryTable rotary_table(std::int64_t positions, std::int64_t width, double thet
   std::vector<float> c(static_cast<std::size_t>(positions * half)), s(c.size());
   std::vector<double> frequency(static_cast<std::size_t>(half));
   for (std::int64_t i = 0; i < half; ++i) {
-    frequency[static_cast<std::size_t>(i)] = fmath64::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+    frequency[static_cast<std::size_t>(i)] =
+        fmath64::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
   }
   for (std::int64_t p = 0; p < positions; ++p) {
     for (std::int64_t i = 0; i < half; ++i) {

@@ -18,7 +18,9 @@ struct Abs : Unary<Abs> {
 
 /// The absolute value of each element; its gradient at 0 is 0. f32, bf16 or f16 of any shape; the same type back.
 /// @api Value abs(const Value& x);
-Value abs(const Value& x) { return apply1("abs", {x}); }
+Value abs(const Value& x) {
+  return apply1("abs", {x});
+}
 
 ISOTONE_OP(abs, Abs);
 

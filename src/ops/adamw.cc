@@ -11,8 +11,9 @@ struct Adamw : NoGradient<Adamw> {
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 5, "adamw: takes p, m, v, g and the scalars, got {} inputs", in.size());
     for (int i = 0; i < 4; ++i) {
-      require(in[i].dtype == DType::f32 && in[i].shape == in[0].shape, "adamw: p, m, v and g must be f32 of one shape, got {} and {}",
-              ir::to_string(in[0]), ir::to_string(in[i]));
+      require(in[i].dtype == DType::f32 && in[i].shape == in[0].shape,
+              "adamw: p, m, v and g must be f32 of one shape, got {} and {}", ir::to_string(in[0]),
+              ir::to_string(in[i]));
     }
     require(in[4] == (Type{DType::f32, {8}}), "adamw: the scalars must be f32[8], got {}", ir::to_string(in[4]));
     return {in[0], in[0], in[0]};
@@ -40,8 +41,8 @@ struct Adamw : NoGradient<Adamw> {
 }  // namespace
 
 /// {p, m, v} after one step, all f32 of one shape, in the listed order of docs/numerics.md section 12. scalars f32[8]:
-/// learning rate, beta1, beta2, epsilon, weight decay, 1/(1-beta1^t), 1/(1-beta2^t), clip factor. Donated p, m and v are
-/// updated in place.
+/// learning rate, beta1, beta2, epsilon, weight decay, 1/(1-beta1^t), 1/(1-beta2^t), clip factor. Donated p, m and v
+/// are updated in place.
 /// @api Values adamw(const Value& p, const Value& m, const Value& v, const Value& g, const Value& scalars);
 Values adamw(const Value& p, const Value& m, const Value& v, const Value& g, const Value& scalars) {
   return apply("adamw", {p, m, v, g, scalars});

@@ -19,7 +19,9 @@ struct Add : Binary<Add> {
 
 /// a + b. Both of one float dtype; shapes broadcast.
 /// @api Value add(const Value& a, const Value& b);
-Value add(const Value& a, const Value& b) { return apply1("add", {a, b}); }
+Value add(const Value& a, const Value& b) {
+  return apply1("add", {a, b});
+}
 
 ISOTONE_OP(add, Add);
 

@@ -13,7 +13,8 @@ struct Argmin : NoGradient<Argmin> {
     require(in.size() == 1, "argmin: takes one tensor, got {}", in.size());
     require_float(name, in[0]);
     const Ints axes{static_cast<std::int64_t>(axis_attr(name, a, in[0].rank()))};
-    require(in[0].shape[static_cast<std::size_t>(axes[0])] > 0, "argmin: {} is empty along axis {}", ir::to_string(in[0]), axes[0]);
+    require(in[0].shape[static_cast<std::size_t>(axes[0])] > 0, "argmin: {} is empty along axis {}",
+            ir::to_string(in[0]), axes[0]);
     return {{DType::i32, reduced_shape(in[0].shape, axes, false)}};
   }
   static void reference(const ReferenceCall& c) {
@@ -38,7 +39,8 @@ struct Argmin : NoGradient<Argmin> {
 
 }  // namespace
 
-/// Position (i32) of the smallest element along `axis`; the lowest where several are equal; the first NaN where there is one.
+/// Position (i32) of the smallest element along `axis`; the lowest where several are equal; the first NaN where there
+/// is one.
 /// @api Value argmin(const Value& x, std::int64_t axis = -1);
 Value argmin(const Value& x, std::int64_t axis) {
   return apply1("argmin", {x}, {{"axis", std::int64_t{ir::normal_axis(axis, x.rank(), "argmin")}}});

@@ -1,6 +1,7 @@
-// Scaled dot-product attention (Vaswani et al., 2017; blocks as in Dao et al., 2022), with document masks, grouped heads and windows.
-#include "ops/functions.h"
+// Scaled dot-product attention (Vaswani et al., 2017; blocks as in Dao et al., 2022), with document masks, grouped
+// heads and windows.
 #include <cmath>
+#include "ops/functions.h"
 
 #include "ops/support/attention.h"
 
@@ -30,7 +31,8 @@ struct AttentionOp {
   }
   static void reference(const ReferenceCall& c) {
     const AttentionInput q = input_of(c.inputs[0]), k = input_of(c.inputs[1]), v = input_of(c.inputs[2]);
-    attention_forward_reference({shape_of(c), q, k, v, output_of(c.outputs[0]), static_cast<float*>(c.outputs[1].data)});
+    attention_forward_reference(
+        {shape_of(c), q, k, v, output_of(c.outputs[0]), static_cast<float*>(c.outputs[1].data)});
   }
   static std::vector<Sample> samples() { return attention_samples(0); }
 };
@@ -38,11 +40,14 @@ struct AttentionOp {
 }  // namespace
 
 /// {o, logsumexp}: q [grain, token, head, width], k and v [grain, token, kv_head, width] of one float dtype; o like q,
-/// logsumexp f32 [grain, token, head]. doc_start (optional) i32 [grain, token]: where each token's document starts. A key j is
-/// seen by a query i of its document if (not causal or j <= i) and (window = 0 or i - j < window).
-/// @api Values attention(const Value& q, const Value& k, const Value& v, const Value& doc_start, double scale, bool causal = true, std::int64_t window = 0);
-Values attention(const Value& q, const Value& k, const Value& v, const Value& doc_start, double scale, bool causal, std::int64_t window) {
-  return apply("attention", {q, k, v, doc_start}, {{"scale", scale}, {"causal", std::int64_t{causal}}, {"window", window}});
+/// logsumexp f32 [grain, token, head]. doc_start (optional) i32 [grain, token]: where each token's document starts. A
+/// key j is seen by a query i of its document if (not causal or j <= i) and (window = 0 or i - j < window).
+/// @api Values attention(const Value& q, const Value& k, const Value& v, const Value& doc_start, double scale, bool
+/// causal = true, std::int64_t window = 0);
+Values attention(const Value& q, const Value& k, const Value& v, const Value& doc_start, double scale, bool causal,
+                 std::int64_t window) {
+  return apply("attention", {q, k, v, doc_start},
+               {{"scale", scale}, {"causal", std::int64_t{causal}}, {"window", window}});
 }
 
 ISOTONE_OP(attention, AttentionOp);

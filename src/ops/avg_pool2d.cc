@@ -1,6 +1,6 @@
 // The mean (padding counted as 0) of each window of an image.
-#include "ops/support/window.h"
 #include <limits>
+#include "ops/support/window.h"
 
 #include "base/error.h"
 
@@ -30,10 +30,12 @@ struct AvgPool2d : GradientOfDecomposition {
 
 }  // namespace
 
-/// The mean (padding counted as 0) of every window of x [n, channel, height, width], floats; the pairs are {vertical, horizontal}.
+/// The mean (padding counted as 0) of every window of x [n, channel, height, width], floats; the pairs are {vertical,
+/// horizontal}.
 /// @api Value avg_pool2d(const Value& x, Ints kernel, Ints stride, Ints padding = {0, 0}, Ints dilation = {1, 1});
 Value avg_pool2d(const Value& x, Ints kernel, Ints stride, Ints padding, Ints dilation) {
-  return apply1("avg_pool2d", {x}, window_attrs(std::move(kernel), std::move(stride), std::move(padding), std::move(dilation)));
+  return apply1("avg_pool2d", {x},
+                window_attrs(std::move(kernel), std::move(stride), std::move(padding), std::move(dilation)));
 }
 
 ISOTONE_OP(avg_pool2d, AvgPool2d);

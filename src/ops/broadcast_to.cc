@@ -1,6 +1,6 @@
 // Repeats a tensor along axes of size 1.
-#include "ops/support/elementwise.h"
 #include "ops/support/attributes.h"
+#include "ops/support/elementwise.h"
 
 #include "base/error.h"
 
@@ -12,7 +12,8 @@ struct BroadcastTo {
   static constexpr bool wide_cotangent = true;
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 1, "broadcast_to: takes one tensor, got {}", in.size());
-    require(!is_quantised(in[0].dtype), "broadcast_to: takes a tensor that is not quantised, got {}", ir::to_string(in[0]));
+    require(!is_quantised(in[0].dtype), "broadcast_to: takes a tensor that is not quantised, got {}",
+            ir::to_string(in[0]));
     const Shape& shape = shape_attr(name, a);
     require(ir::broadcast_shapes(in[0].shape, shape, name) == shape, "broadcast_to: {} does not broadcast to {}",
             ir::to_string(in[0]), ir::to_string(shape));
@@ -21,12 +22,14 @@ struct BroadcastTo {
   static Values vjp(const VjpCall& c) { return {sum_to(c.cotangents[0], c.inputs[0].shape())}; }
   static void reference(const ReferenceCall& c) {
     const bool floats = is_float(c.outputs[0].type->dtype);
-    for_each_broadcast(c.outputs[0].type->shape, c.inputs[0].type->shape, {}, [&](std::int64_t i, std::int64_t a, std::int64_t) {
-      floats ? c.outputs[0].set(i, c.inputs[0].get(a)) : c.outputs[0].set_int(i, c.inputs[0].get_int(a));
-    });
+    for_each_broadcast(
+        c.outputs[0].type->shape, c.inputs[0].type->shape, {}, [&](std::int64_t i, std::int64_t a, std::int64_t) {
+          floats ? c.outputs[0].set(i, c.inputs[0].get(a)) : c.outputs[0].set_int(i, c.inputs[0].get_int(a));
+        });
   }
   static std::vector<Sample> samples() {
-    return {{{{{DType::f32, {3, 1}}}}, {{"shape", Ints{2, 3, 5}}}}, {{{{DType::bf16, {7}}}}, {{"shape", Ints{4, 7}}}, false},
+    return {{{{{DType::f32, {3, 1}}}}, {{"shape", Ints{2, 3, 5}}}},
+            {{{{DType::bf16, {7}}}}, {{"shape", Ints{4, 7}}}, false},
             {{{{DType::i32, {}}, 0, 9}}, {{"shape", Ints{3}}}, false}};
   }
 };

@@ -30,10 +30,13 @@ struct Cast {
   }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
-    for (const DType from : {DType::f32, DType::bf16, DType::f16, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean}) {
-      for (const DType to : {DType::f32, DType::bf16, DType::f16, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean}) {
+    for (const DType from :
+         {DType::f32, DType::bf16, DType::f16, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean}) {
+      for (const DType to :
+           {DType::f32, DType::bf16, DType::f16, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean}) {
         out.push_back({{{{from, {3, 37}}, from == DType::boolean ? 0.0 : -3.0, from == DType::boolean ? 2.0 : 3.0}},
-                       {{"dtype", as_attr(to)}}, from == DType::f32 && to == DType::f32});
+                       {{"dtype", as_attr(to)}},
+                       from == DType::f32 && to == DType::f32});
       }
     }
     for (const DType from : {DType::q4_0, DType::q4_1, DType::q8_0}) {

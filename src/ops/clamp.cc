@@ -19,11 +19,13 @@ struct Clamp {
   }
   static Values vjp(const VjpCall& c) {
     const Value& x = c.inputs[0];
-    const Value inside = logical_and(less_equal(full_like(x, c.attrs.real("low")), x), less_equal(x, full_like(x, c.attrs.real("high"))));
+    const Value inside = logical_and(less_equal(full_like(x, c.attrs.real("low")), x),
+                                     less_equal(x, full_like(x, c.attrs.real("high"))));
     return {where(inside, c.cotangents[0], full_like(c.cotangents[0], 0.0))};
   }
   static std::vector<Sample> samples() {
-    return {{{{{DType::f32, {5, 33}}}}, {{"low", -0.7}, {"high", 1.1}}}, {{{{DType::bf16, {65}}}}, {{"low", -0.5}, {"high", 0.5}}, false}};
+    return {{{{{DType::f32, {5, 33}}}}, {{"low", -0.7}, {"high", 1.1}}},
+            {{{{DType::bf16, {65}}}}, {{"low", -0.5}, {"high", 0.5}}, false}};
   }
 };
 
@@ -31,7 +33,9 @@ struct Clamp {
 
 /// min(max(x, low), high) of each element; floats of any shape. The gradient is passed inside the closed range.
 /// @api Value clamp(const Value& x, double low, double high);
-Value clamp(const Value& x, double low, double high) { return apply1("clamp", {x}, {{"low", low}, {"high", high}}); }
+Value clamp(const Value& x, double low, double high) {
+  return apply1("clamp", {x}, {{"low", low}, {"high", high}});
+}
 
 ISOTONE_OP(clamp, Clamp);
 

@@ -18,7 +18,8 @@ struct Concat {
     Type out = in[0];
     for (int i = 1; i < in.size(); ++i) {
       Shape expected = in[0].shape;
-      require(in[i].rank() == in[0].rank(), "concat: {} and {} differ in rank", ir::to_string(in[0]), ir::to_string(in[i]));
+      require(in[i].rank() == in[0].rank(), "concat: {} and {} differ in rank", ir::to_string(in[0]),
+              ir::to_string(in[i]));
       expected[axis] = in[i].shape[axis];
       require(in[i].shape == expected, "concat: {} and {} may differ along axis {} only", ir::to_string(in[0]),
               ir::to_string(in[i]), axis);
@@ -57,7 +58,9 @@ struct Concat {
   }
   static std::vector<Sample> samples() {
     return {{{{{DType::f32, {2, 3}}}, {{DType::f32, {2, 5}}}}, {{"axis", std::int64_t{1}}}},
-            {{{{DType::bf16, {4, 3}}}, {{DType::bf16, {1, 3}}}, {{DType::bf16, {2, 3}}}}, {{"axis", std::int64_t{0}}}, false}};
+            {{{{DType::bf16, {4, 3}}}, {{DType::bf16, {1, 3}}}, {{DType::bf16, {2, 3}}}},
+             {{"axis", std::int64_t{0}}},
+             false}};
   }
 };
 

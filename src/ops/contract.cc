@@ -1,7 +1,7 @@
 // Sum of products over shared dimensions: the one operation behind matmul, linear and einsum.
+#include <cmath>
 #include "ops/functions.h"
 #include "ops/support/attributes.h"
-#include <cmath>
 
 #include "base/numerics.h"
 #include "base/tree.h"
@@ -39,7 +39,8 @@ struct Contract {
     const DType compute = c.inputs[0].dtype();
     const Value g = cast(c.cotangents[0], compute);
     if (c.wanted[0]) {
-      require(!is_quantised(c.inputs[1].dtype()), "contract: no gradient through quantised weights; load the model as f32 or bf16");
+      require(!is_quantised(c.inputs[1].dtype()),
+              "contract: no gradient through quantised weights; load the model as f32 or bf16");
       out[0] = contract(g, c.inputs[1], s.out + "," + s.right + "->" + s.left, compute, false);
     }
     if (c.wanted[1]) {
@@ -54,7 +55,8 @@ struct Contract {
     std::vector<Sample> out;
     const auto add = [&](DType t, Shape a, Shape b, const char* spec, bool gradient, DType to) {
       out.push_back({{{{t, std::move(a)}}, {{t, std::move(b)}}},
-                     {{"spec", std::string(spec)}, {"dtype", as_attr(to)}, {"weight", std::int64_t{0}}}, gradient});
+                     {{"spec", std::string(spec)}, {"dtype", as_attr(to)}, {"weight", std::int64_t{0}}},
+                     gradient});
     };
     for (const DType t : {DType::f32, DType::bf16, DType::f16}) {
       const bool g = t == DType::f32;
@@ -71,7 +73,8 @@ struct Contract {
     for (const DType q : {DType::q4_0, DType::q4_1, DType::q8_0}) {
       for (const DType x : {DType::f32, DType::bf16}) {
         out.push_back({{{{x, {3, 576}}}, {{q, {70, 576}}}},
-                       {{"spec", std::string("ti,oi->to")}, {"dtype", as_attr(x)}, {"weight", std::int64_t{1}}}, false});
+                       {{"spec", std::string("ti,oi->to")}, {"dtype", as_attr(x)}, {"weight", std::int64_t{1}}},
+                       false});
       }
     }
     return out;
@@ -84,12 +87,15 @@ std::int64_t stride_of(const std::string& letters, const std::vector<std::int64_
   return i == std::string::npos ? 0 : strides[i];
 }
 
-float add_f32(float l, float r) { return l + r; }
+float add_f32(float l, float r) {
+  return l + r;
+}
 
 /// One output of a contraction with quantised weights (numerics, section 9).
 float quantised_dot(const HostTensor& x, std::int64_t at, const HostTensor& w, std::int64_t row, std::int64_t n) {
   const DType q = w.type->dtype;
-  const auto* blocks = static_cast<const std::uint8_t*>(w.data) + static_cast<std::size_t>(row * n / kQuantBlock) * unit_bytes(q);
+  const auto* blocks =
+      static_cast<const std::uint8_t*>(w.data) + static_cast<std::size_t>(row * n / kQuantBlock) * unit_bytes(q);
   const auto leaf = [&](std::int64_t begin, std::int64_t count) {
     float acc = 0.0F;
     for (std::int64_t b = begin / kQuantBlock; b < (begin + count) / kQuantBlock; ++b) {
@@ -116,7 +122,9 @@ float quantised_dot(const HostTensor& x, std::int64_t at, const HostTensor& w, s
         const auto j = static_cast<std::size_t>(i);
         const std::uint8_t nibbles = block[(q == DType::q4_1 ? 4 : 2) + j % 16];
         const std::int32_t u = j < 16 ? nibbles & 15 : nibbles >> 4;
-        const std::int32_t weight = q == DType::q8_0 ? static_cast<std::int8_t>(block[2 + j]) : q == DType::q4_0 ? u - 8 : u;
+        const std::int32_t weight = q == DType::q8_0   ? static_cast<std::int8_t>(block[2 + j])
+                                    : q == DType::q4_0 ? u - 8
+                                                       : u;
         dot += a * weight;
         total += a;
       }
@@ -157,14 +165,19 @@ void Contract::reference(const ReferenceCall& c) {
       const std::int64_t n = letter_size(s, letter, a.type->shape, b.type->shape);
       const std::int64_t da = stride_of(s.left, sa, letter), db = stride_of(s.right, sb, letter);
       if (depth + 1 < s.reduced.size()) {
-        return n == 0 ? 0.0F : element_tree(0, n, [&](std::int64_t i) { return self(self, depth + 1, pa + i * da, pb + i * db); }, add_f32);
+        return n == 0 ? 0.0F
+                      : element_tree(
+                            0, n, [&](std::int64_t i) { return self(self, depth + 1, pa + i * da, pb + i * db); },
+                            add_f32);
       }
       const auto leaf = [&](std::int64_t begin, std::int64_t count) {
         float acc = 0.0F;
         if (blocks) {
-          return block_leaf(count, [&](std::int64_t i, float chain) {
-                   return std::fma(a.get(pa + (begin + i) * da), b.get(pb + (begin + i) * db), chain);
-                 }) + 0.0F;
+          return block_leaf(count,
+                            [&](std::int64_t i, float chain) {
+                              return std::fma(a.get(pa + (begin + i) * da), b.get(pb + (begin + i) * db), chain);
+                            }) +
+                 0.0F;
         }
         const auto step = [&](std::int64_t i) { acc = std::fma(a.get(pa + i * da), b.get(pb + i * db), acc); };
         for (std::int64_t i = 0; i < count; ++i) {
@@ -186,29 +199,34 @@ void Contract::reference(const ReferenceCall& c) {
 
 }  // namespace
 
-/// Sum of products by a spec such as "gti,oi->gto" (docs: ops/support/contraction.h). Both of one float dtype, or the right
-/// one quantised as linear() has it. Result in `dtype`. `weight`: the right one is a parameter, whose gradient stays f32.
+/// Sum of products by a spec such as "gti,oi->gto" (docs: ops/support/contraction.h). Both of one float dtype, or the
+/// right one quantised as linear() has it. Result in `dtype`. `weight`: the right one is a parameter, whose gradient
+/// stays f32.
 /// @api Value contract(const Value& a, const Value& b, const std::string& spec, DType dtype, bool weight = false);
 Value contract(const Value& a, const Value& b, const std::string& spec, DType dtype, bool weight) {
   return apply1("contract", {a, b}, {{"spec", spec}, {"dtype", as_attr(dtype)}, {"weight", std::int64_t{weight}}});
 }
 
-/// x [..., in] times w [out, in] (transposed, as checkpoints store it): [..., out] in `dtype` (x's by default). w may be
-/// quantised.
+/// x [..., in] times w [out, in] (transposed, as checkpoints store it): [..., out] in `dtype` (x's by default). w may
+/// be quantised.
 /// @api Value linear(const Value& x, const Value& w);
 /// @api Value linear(const Value& x, const Value& w, DType dtype);
 Value linear(const Value& x, const Value& w, DType dtype) {
-  require(x.rank() >= 1 && x.rank() <= 20 && w.rank() == 2 && x.dim(-1) == w.dim(1), "linear: x {} does not fit w {}: the last axes must be equal",
-          ir::to_string(x.type()), ir::to_string(w.type()));
+  require(x.rank() >= 1 && x.rank() <= 20 && w.rank() == 2 && x.dim(-1) == w.dim(1),
+          "linear: x {} does not fit w {}: the last axes must be equal", ir::to_string(x.type()),
+          ir::to_string(w.type()));
   const std::string lead = std::string("abcdefghjklmnpqrstuv").substr(0, static_cast<std::size_t>(x.rank()) - 1);
   return contract(x, w, lead + "i,oi->" + lead + "o", dtype, true);
 }
-Value linear(const Value& x, const Value& w) { return linear(x, w, x.dtype()); }
+Value linear(const Value& x, const Value& w) {
+  return linear(x, w, x.dtype());
+}
 
 /// The matrix product of [..., m, k] and [..., k, n], leading axes broadcast; [..., m, n] in the inputs' dtype.
 /// @api Value matmul(const Value& a, const Value& b);
 Value matmul(const Value& a, const Value& b) {
-  require(a.rank() >= 2 && b.rank() >= 2 && a.dim(-1) == b.dim(-2), "matmul: {} and {} do not fit: the left's last axis must equal the right's second last",
+  require(a.rank() >= 2 && b.rank() >= 2 && a.dim(-1) == b.dim(-2),
+          "matmul: {} and {} do not fit: the left's last axis must equal the right's second last",
           ir::to_string(a.type()), ir::to_string(b.type()));
   Shape la(a.shape().begin(), a.shape().end() - 2), lb(b.shape().begin(), b.shape().end() - 2);
   const Shape lead = ir::broadcast_shapes(la, lb, "matmul");
@@ -236,17 +254,19 @@ Value einsum(const std::string& spec, Values xs) {
       parts.back() += spec[i];
     }
   }
-  require(parts.size() == xs.size() && (xs.size() == 1 || xs.size() == 2), "einsum: spec '{}' names {} tensors, got {}; one or two are taken",
-          spec, parts.size(), xs.size());
+  require(parts.size() == xs.size() && (xs.size() == 1 || xs.size() == 2),
+          "einsum: spec '{}' names {} tensors, got {}; one or two are taken", spec, parts.size(), xs.size());
   for (std::size_t i = 0; i < xs.size(); ++i) {
-    require(static_cast<int>(parts[i].size()) == xs[i].rank(), "einsum: '{}' names {} axes, the tensor is {}", parts[i], parts[i].size(),
-            ir::to_string(xs[i].type()));
+    require(static_cast<int>(parts[i].size()) == xs[i].rank(), "einsum: '{}' names {} axes, the tensor is {}", parts[i],
+            parts[i].size(), ir::to_string(xs[i].type()));
     Ints lone;
     std::string kept;
     for (std::size_t d = 0; d < parts[i].size(); ++d) {
       const char c = parts[i][d];
-      require(parts[i].find(c, d + 1) == std::string::npos, "einsum: '{}' repeats '{}' in one tensor, which is not offered", spec, c);
-      const bool elsewhere = out.find(c) != std::string::npos || (xs.size() == 2 && parts[1 - i].find(c) != std::string::npos);
+      require(parts[i].find(c, d + 1) == std::string::npos,
+              "einsum: '{}' repeats '{}' in one tensor, which is not offered", spec, c);
+      const bool elsewhere =
+          out.find(c) != std::string::npos || (xs.size() == 2 && parts[1 - i].find(c) != std::string::npos);
       if (elsewhere) {
         kept += c;
       } else {

@@ -18,7 +18,9 @@ struct Cos : Unary<Cos> {
 
 /// The cosine of each element, in radians. f32, bf16 or f16 of any shape; the same type back.
 /// @api Value cos(const Value& x);
-Value cos(const Value& x) { return apply1("cos", {x}); }
+Value cos(const Value& x) {
+  return apply1("cos", {x});
+}
 
 ISOTONE_OP(cos, Cos);
 

@@ -12,8 +12,9 @@ struct CrossEntropy {
     require(in.size() == 2, "cross_entropy: takes logits and targets, got {} inputs", in.size());
     require_rows(name, in[0]);
     const Shape rows(in[0].shape.begin(), in[0].shape.end() - 1);
-    require(in[1].dtype == DType::i32 && in[1].shape == rows, "cross_entropy: targets must be i32{} for logits {}, got {}",
-            ir::to_string(rows), ir::to_string(in[0]), ir::to_string(in[1]));
+    require(in[1].dtype == DType::i32 && in[1].shape == rows,
+            "cross_entropy: targets must be i32{} for logits {}, got {}", ir::to_string(rows), ir::to_string(in[0]),
+            ir::to_string(in[1]));
     return {{DType::f32, rows}, {DType::f32, rows}};
   }
   static Values decompose(const Values& in, const Attrs&) {
@@ -33,7 +34,8 @@ struct CrossEntropy {
     return {reshape(loss, in[1].shape()), reshape(lse, in[1].shape())};
   }
   static Values vjp(const VjpCall& c) {
-    require(!c.cotangents[1], "cross_entropy: no gradient through the second output (logsumexp); use logsumexp() for that");
+    require(!c.cotangents[1],
+            "cross_entropy: no gradient through the second output (logsumexp); use logsumexp() for that");
     return {cross_entropy_grad(c.inputs[0], c.outputs[1], c.inputs[1], c.cotangents[0]), Value()};
   }
   static std::vector<Sample> samples() {
@@ -51,7 +53,9 @@ struct CrossEntropy {
 /// {loss, logsumexp}, both f32 without the last axis: -log_softmax(logits)[target]. logits float [..., classes],
 /// targets i32; a target below 0 is masked: loss +0, no gradient.
 /// @api Values cross_entropy(const Value& logits, const Value& targets);
-Values cross_entropy(const Value& logits, const Value& targets) { return apply("cross_entropy", {logits, targets}); }
+Values cross_entropy(const Value& logits, const Value& targets) {
+  return apply("cross_entropy", {logits, targets});
+}
 
 ISOTONE_OP(cross_entropy, CrossEntropy);
 

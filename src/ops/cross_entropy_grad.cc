@@ -9,11 +9,13 @@ namespace {
 struct CrossEntropyGrad : GradientOfDecomposition {
   static constexpr std::string_view name = "cross_entropy_grad";
   static Types infer(const InTypes& in, const Attrs&) {
-    require(in.size() == 4, "cross_entropy_grad: takes logits, logsumexp, targets and the loss's cotangent, got {} inputs", in.size());
+    require(in.size() == 4,
+            "cross_entropy_grad: takes logits, logsumexp, targets and the loss's cotangent, got {} inputs", in.size());
     require_rows(name, in[0]);
     const Shape rows(in[0].shape.begin(), in[0].shape.end() - 1);
     require(in[1] == (Type{DType::f32, rows}) && in[2] == (Type{DType::i32, rows}) && in[3] == (Type{DType::f32, rows}),
-            "cross_entropy_grad: {}, {} and {} do not fit the rows of {}", ir::to_string(in[1]), ir::to_string(in[2]), ir::to_string(in[3]), ir::to_string(in[0]));
+            "cross_entropy_grad: {}, {} and {} do not fit the rows of {}", ir::to_string(in[1]), ir::to_string(in[2]),
+            ir::to_string(in[3]), ir::to_string(in[0]));
     return {in[0]};
   }
   static Values decompose(const Values& in, const Attrs&) {
@@ -29,7 +31,10 @@ struct CrossEntropyGrad : GradientOfDecomposition {
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {
-      out.push_back({{{{t, {3, 4, 11}}}, {{DType::f32, {3, 4}}, 3, 4}, {{DType::i32, {3, 4}}, -1, 11}, {{DType::f32, {3, 4}}}}, {}, t == DType::f32});
+      out.push_back(
+          {{{{t, {3, 4, 11}}}, {{DType::f32, {3, 4}}, 3, 4}, {{DType::i32, {3, 4}}, -1, 11}, {{DType::f32, {3, 4}}}},
+           {},
+           t == DType::f32});
     }
     return out;
   }

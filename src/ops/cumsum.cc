@@ -1,6 +1,6 @@
 // Running sum along an axis.
-#include "ops/support/index.h"
 #include "ops/support/attributes.h"
+#include "ops/support/index.h"
 
 #include "base/error.h"
 
@@ -44,7 +44,9 @@ struct Cumsum {
 /// +0, each prefix rounded once. Floats.
 /// @api Value cumsum(const Value& x, std::int64_t axis = -1, bool reverse = false);
 Value cumsum(const Value& x, std::int64_t axis, bool reverse) {
-  return apply1("cumsum", {x}, {{"axis", std::int64_t{ir::normal_axis(axis, x.rank(), "cumsum")}}, {"reverse", std::int64_t{reverse}}});
+  return apply1(
+      "cumsum", {x},
+      {{"axis", std::int64_t{ir::normal_axis(axis, x.rank(), "cumsum")}}, {"reverse", std::int64_t{reverse}}});
 }
 
 ISOTONE_OP(cumsum, Cumsum);

@@ -13,17 +13,21 @@ struct Div : Binary<Div> {
     static_cast<void>(y);
     return {div(g, b), neg(div(mul(g, y), b))};
   }
-  static std::vector<Sample> samples() { return [] {
-    std::vector<Sample> s = binary_samples(0.3, 2.0);
-    return s;
-  }(); }
+  static std::vector<Sample> samples() {
+    return [] {
+      std::vector<Sample> s = binary_samples(0.3, 2.0);
+      return s;
+    }();
+  }
 };
 
 }  // namespace
 
 /// a / b, correctly rounded. Both of one float dtype; shapes broadcast.
 /// @api Value div(const Value& a, const Value& b);
-Value div(const Value& a, const Value& b) { return apply1("div", {a, b}); }
+Value div(const Value& a, const Value& b) {
+  return apply1("div", {a, b});
+}
 
 ISOTONE_OP(div, Div);
 

@@ -24,15 +24,18 @@ struct Dropout : GradientOfDecomposition {
     return {cast(where(on, kept, constant(0.0)), in[0].dtype())};
   }
   static std::vector<Sample> samples() {
-    return {{{{{DType::f32, {4, 33}}}, {{DType::i64, {}}, 0, 9}}, {{"rate", 0.25}, {"seed", std::int64_t{7}}, {"key", std::string("drop")}}},
-            {{{{DType::bf16, {4, 33}}}, {{DType::i64, {}}, 0, 9}}, {{"rate", 0.0}, {"seed", std::int64_t{7}}, {"key", std::string("drop")}}, false}};
+    return {{{{{DType::f32, {4, 33}}}, {{DType::i64, {}}, 0, 9}},
+             {{"rate", 0.25}, {"seed", std::int64_t{7}}, {"key", std::string("drop")}}},
+            {{{{DType::bf16, {4, 33}}}, {{DType::i64, {}}, 0, 9}},
+             {{"rate", 0.0}, {"seed", std::int64_t{7}}, {"key", std::string("drop")}},
+             false}};
   }
 };
 
 }  // namespace
 
-/// x / (1 - rate) where a random bit keeps it, else 0. The bits are a function of (seed, key, step, coordinates): `key` names
-/// the layer, step is an i64 scalar.
+/// x / (1 - rate) where a random bit keeps it, else 0. The bits are a function of (seed, key, step, coordinates): `key`
+/// names the layer, step is an i64 scalar.
 /// @api Value dropout(const Value& x, const Value& step, double rate, std::int64_t seed, const std::string& key);
 Value dropout(const Value& x, const Value& step, double rate, std::int64_t seed, const std::string& key) {
   return apply1("dropout", {x, step}, {{"rate", rate}, {"seed", seed}, {"key", key}});

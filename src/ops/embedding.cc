@@ -1,6 +1,6 @@
 // Rows of a table by id.
-#include "ops/support/index.h"
 #include "ops/support/attributes.h"
+#include "ops/support/index.h"
 
 #include "base/error.h"
 
@@ -12,8 +12,8 @@ struct Embedding {
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 2, "embedding: takes a table and ids, got {} inputs", in.size());
     require(in[0].rank() == 2, "embedding: the table must be [rows, width], got {}", ir::to_string(in[0]));
-    require(is_float(in[0].dtype) || is_quantised(in[0].dtype), "embedding: needs a table of floats or quantised blocks, got {}",
-            ir::to_string(in[0]));
+    require(is_float(in[0].dtype) || is_quantised(in[0].dtype),
+            "embedding: needs a table of floats or quantised blocks, got {}", ir::to_string(in[0]));
     require_index(name, in[1]);
     Shape out = in[1].shape;
     out.push_back(in[0].shape[1]);
@@ -39,7 +39,8 @@ struct Embedding {
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::q4_0, DType::q4_1, DType::q8_0}) {
-      out.push_back({{{{t, {11, 64}}}, {{DType::i32, {2, 5}}, 0, 11}}, {{"dtype", as_attr(DType::f32)}}, t == DType::f32});
+      out.push_back(
+          {{{{t, {11, 64}}}, {{DType::i32, {2, 5}}, 0, 11}}, {{"dtype", as_attr(DType::f32)}}, t == DType::f32});
     }
     out.push_back({{{{DType::f32, {11, 8}}}, {{DType::i64, {3}}, 0, 11}}, {{"dtype", as_attr(DType::bf16)}}, false});
     return out;

@@ -1,7 +1,7 @@
 // Gradient of a table of embeddings: rows summed by id.
-#include "ops/support/index.h"
-#include "ops/support/attributes.h"
 #include "base/tree.h"
+#include "ops/support/attributes.h"
+#include "ops/support/index.h"
 
 #include "base/error.h"
 
@@ -12,15 +12,19 @@ struct EmbeddingGrad {
   static constexpr std::string_view name = "embedding_grad";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 2, "embedding_grad: takes ids and gradients, got {} inputs", in.size());
-    require(in[0].rank() == 2 && in[1].rank() == 3 && in[1].shape[0] == in[0].shape[0] && in[1].shape[1] == in[0].shape[1],
-            "embedding_grad: takes ids [grain, token] and gradients [grain, token, width], got {} and {}", ir::to_string(in[0]), ir::to_string(in[1]));
+    require(
+        in[0].rank() == 2 && in[1].rank() == 3 && in[1].shape[0] == in[0].shape[0] && in[1].shape[1] == in[0].shape[1],
+        "embedding_grad: takes ids [grain, token] and gradients [grain, token, width], got {} and {}",
+        ir::to_string(in[0]), ir::to_string(in[1]));
     require_index(name, in[0]);
     require_float(name, in[1]);
     const Shape table{a.integer("rows"), in[1].shape[2]};
     require_sizes(name, table);
     return {{DType::f32, table}};
   }
-  static Values vjp(const VjpCall& c) { return {Value(), embedding(c.cotangents[0], c.inputs[0], c.inputs[1].dtype())}; }
+  static Values vjp(const VjpCall& c) {
+    return {Value(), embedding(c.cotangents[0], c.inputs[0], c.inputs[1].dtype())};
+  }
   static void reference(const ReferenceCall& c) {
     const std::int64_t grains = c.inputs[0].type->shape[0], tokens = c.inputs[0].type->shape[1];
     const std::int64_t width = c.inputs[1].type->shape[2], rows = c.attrs.integer("rows");
@@ -53,8 +57,8 @@ struct EmbeddingGrad {
 
 }  // namespace
 
-/// For every row r of `rows`: the sum of the gradients [grain, token, width] whose id [grain, token] is r: per grain the
-/// axis tree over its tokens, over the grains the element tree. f32 [rows, width].
+/// For every row r of `rows`: the sum of the gradients [grain, token, width] whose id [grain, token] is r: per grain
+/// the axis tree over its tokens, over the grains the element tree. f32 [rows, width].
 /// @api Value embedding_grad(const Value& ids, const Value& gradients, std::int64_t rows);
 Value embedding_grad(const Value& ids, const Value& gradients, std::int64_t rows) {
   return apply1("embedding_grad", {ids, gradients}, {{"rows", rows}});

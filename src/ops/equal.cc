@@ -18,8 +18,12 @@ struct Equal : Comparison<Equal> {
 /// @api Value equal(const Value& a, const Value& b);
 /// a != b; true where either is NaN.
 /// @api Value not_equal(const Value& a, const Value& b);
-Value equal(const Value& a, const Value& b) { return apply1("equal", {a, b}); }
-Value not_equal(const Value& a, const Value& b) { return logical_not(equal(a, b)); }
+Value equal(const Value& a, const Value& b) {
+  return apply1("equal", {a, b});
+}
+Value not_equal(const Value& a, const Value& b) {
+  return logical_not(equal(a, b));
+}
 
 ISOTONE_OP(equal, Equal);
 

@@ -18,7 +18,9 @@ struct Erf : Unary<Erf> {
 
 /// The error function of each element. f32, bf16 or f16 of any shape; the same type back.
 /// @api Value erf(const Value& x);
-Value erf(const Value& x) { return apply1("erf", {x}); }
+Value erf(const Value& x) {
+  return apply1("erf", {x});
+}
 
 ISOTONE_OP(erf, Erf);
 

@@ -1,6 +1,6 @@
 // The exact sum of all elements of several tensors, rounded once: the same for any sharding.
-#include "ops/functions.h"
 #include "base/exact_sum.h"
+#include "ops/functions.h"
 
 #include "base/error.h"
 
@@ -35,7 +35,8 @@ struct ExactSum {
   }
   static std::vector<Sample> samples() {
     const auto attrs = [](std::int64_t squares) { return Attrs{{"squares", squares}}; };
-    return {{{{{DType::f32, {3, 37}}}}, attrs(0)}, {{{{DType::f32, {40}}}, {{DType::f32, {3, 5}}}}, attrs(1)},
+    return {{{{{DType::f32, {3, 37}}}}, attrs(0)},
+            {{{{DType::f32, {40}}}, {{DType::f32, {3, 5}}}}, attrs(1)},
             {{{{DType::f32, {5000}}, -1e30, 1e30}, {{DType::f32, {5000}}, -1e-30, 1e-30}}, attrs(0), false}};
   }
 };
@@ -44,7 +45,9 @@ struct ExactSum {
 
 /// The sum of all elements of f32 tensors (of their squares if `squares`), exact before one rounding to f32: a scalar.
 /// @api Value exact_sum(Values xs, bool squares = false);
-Value exact_sum(Values xs, bool squares) { return apply1("exact_sum", std::move(xs), {{"squares", std::int64_t{squares}}}); }
+Value exact_sum(Values xs, bool squares) {
+  return apply1("exact_sum", std::move(xs), {{"squares", std::int64_t{squares}}});
+}
 
 ISOTONE_OP(exact_sum, ExactSum);
 

@@ -18,7 +18,9 @@ struct Exp : Unary<Exp> {
 
 /// e to the power of each element (error bound: docs/numerics.md). f32, bf16 or f16 of any shape; the same type back.
 /// @api Value exp(const Value& x);
-Value exp(const Value& x) { return apply1("exp", {x}); }
+Value exp(const Value& x) {
+  return apply1("exp", {x});
+}
 
 ISOTONE_OP(exp, Exp);
 

@@ -13,7 +13,8 @@ struct FanIn {
     require(in.size() >= 1, "fan_in: takes at least one tensor, got none");
     for (int i = 0; i < in.size(); ++i) {
       require_float(name, in[i]);
-      require(in[i].shape == in[0].shape, "fan_in: shapes {} and {} differ", ir::to_string(in[0]), ir::to_string(in[i]));
+      require(in[i].shape == in[0].shape, "fan_in: shapes {} and {} differ", ir::to_string(in[0]),
+              ir::to_string(in[i]));
     }
     return {{float_dtype_attr(name, a), in[0].shape}};
   }
@@ -32,8 +33,11 @@ struct FanIn {
     return out;
   }
   static std::vector<Sample> samples() {
-    return {{{{{DType::f32, {4, 33}}}, {{DType::f32, {4, 33}}}, {{DType::f32, {4, 33}}}}, {{"dtype", as_attr(DType::f32)}}},
-            {{{{DType::bf16, {4, 33}}}, {{DType::bf16, {4, 33}}}, {{DType::bf16, {4, 33}}}}, {{"dtype", as_attr(DType::bf16)}}, false}};
+    return {
+        {{{{DType::f32, {4, 33}}}, {{DType::f32, {4, 33}}}, {{DType::f32, {4, 33}}}}, {{"dtype", as_attr(DType::f32)}}},
+        {{{{DType::bf16, {4, 33}}}, {{DType::bf16, {4, 33}}}, {{DType::bf16, {4, 33}}}},
+         {{"dtype", as_attr(DType::bf16)}},
+         false}};
   }
 };
 
@@ -41,7 +45,9 @@ struct FanIn {
 
 /// ((x0 + x1) + x2) + ... in f32, rounded once to `dtype`. Floats of one shape.
 /// @api Value fan_in(Values xs, DType dtype);
-Value fan_in(Values xs, DType dtype) { return apply1("fan_in", std::move(xs), {{"dtype", as_attr(dtype)}}); }
+Value fan_in(Values xs, DType dtype) {
+  return apply1("fan_in", std::move(xs), {{"dtype", as_attr(dtype)}});
+}
 
 ISOTONE_OP(fan_in, FanIn);
 

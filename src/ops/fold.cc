@@ -1,6 +1,6 @@
 // The reverse of unfold: windows added into an image (col2im).
-#include "ops/support/window.h"
 #include "ops/support/attributes.h"
+#include "ops/support/window.h"
 
 #include "base/error.h"
 
@@ -10,18 +10,20 @@ namespace {
 struct Fold {
   static constexpr std::string_view name = "fold";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1 && in[0].rank() == 4, "fold: takes one tensor [n, position, channel, kernel element], got {}",
+    require(in.size() == 1 && in[0].rank() == 4,
+            "fold: takes one tensor [n, position, channel, kernel element], got {}",
             in.has(0) ? ir::to_string(in[0]) : "none");
     require_float(name, in[0]);
     const Ints& size = Window::pair(name, a, "size");
     require_sizes(name, size);
     const Window w(name, a, size[0], size[1]);
-    require(in[0].shape[1] == w.out[0] * w.out[1] && in[0].shape[3] == w.kernel[0] * w.kernel[1], "fold: {} does not come from such windows",
-            ir::to_string(in[0]));
+    require(in[0].shape[1] == w.out[0] * w.out[1] && in[0].shape[3] == w.kernel[0] * w.kernel[1],
+            "fold: {} does not come from such windows", ir::to_string(in[0]));
     return {{in[0].dtype, {in[0].shape[0], in[0].shape[2], size[0], size[1]}}};
   }
   static Values vjp(const VjpCall& c) {
-    return {unfold(c.cotangents[0], c.attrs.ints("kernel"), c.attrs.ints("stride"), c.attrs.ints("padding"), c.attrs.ints("dilation"))};
+    return {unfold(c.cotangents[0], c.attrs.ints("kernel"), c.attrs.ints("stride"), c.attrs.ints("padding"),
+                   c.attrs.ints("dilation"))};
   }
   static void reference(const ReferenceCall& c) {
     const Shape& s = c.outputs[0].type->shape;
@@ -33,7 +35,8 @@ struct Fold {
       for (std::int64_t k = 0; k < elements; ++k) {  // one chain, ascending kernel element
         const std::int64_t dy = y + w.padding[0] - k / w.kernel[1] * w.dilation[0];
         const std::int64_t dx = x + w.padding[1] - k % w.kernel[1] * w.dilation[1];
-        if (dy < 0 || dx < 0 || dy % w.stride[0] != 0 || dx % w.stride[1] != 0 || dy / w.stride[0] >= w.out[0] || dx / w.stride[1] >= w.out[1]) {
+        if (dy < 0 || dx < 0 || dy % w.stride[0] != 0 || dx % w.stride[1] != 0 || dy / w.stride[0] >= w.out[0] ||
+            dx / w.stride[1] >= w.out[1]) {
           continue;
         }
         const std::int64_t o = dy / w.stride[0] * w.out[1] + dx / w.stride[1];
@@ -51,10 +54,12 @@ struct Fold {
 
 }  // namespace
 
-/// An image [n, channel, height, width] in which every window element [n, position, channel, kernel element] is added where
-/// unfold() would read it: one chain in f32 in ascending kernel element, rounded once.
-/// @api Value fold(const Value& x, std::int64_t height, std::int64_t width, Ints kernel, Ints stride, Ints padding, Ints dilation);
-Value fold(const Value& x, std::int64_t height, std::int64_t width, Ints kernel, Ints stride, Ints padding, Ints dilation) {
+/// An image [n, channel, height, width] in which every window element [n, position, channel, kernel element] is added
+/// where unfold() would read it: one chain in f32 in ascending kernel element, rounded once.
+/// @api Value fold(const Value& x, std::int64_t height, std::int64_t width, Ints kernel, Ints stride, Ints padding,
+/// Ints dilation);
+Value fold(const Value& x, std::int64_t height, std::int64_t width, Ints kernel, Ints stride, Ints padding,
+           Ints dilation) {
   Attrs a = window_attrs(std::move(kernel), std::move(stride), std::move(padding), std::move(dilation));
   a.set("size", Ints{height, width});
   return apply1("fold", {x}, std::move(a));

@@ -43,7 +43,9 @@ Value full(const Shape& shape, double value, DType dtype) {
 
 /// `value` as a scalar of x's dtype, which broadcasts against x.
 /// @api Value full_like(const Value& x, double value);
-Value full_like(const Value& x, double value) { return full({}, value, x.dtype()); }
+Value full_like(const Value& x, double value) {
+  return full({}, value, x.dtype());
+}
 
 ISOTONE_OP(full, Full);
 

@@ -1,6 +1,6 @@
 // Picks elements along an axis by an index tensor of the same rank.
-#include "ops/support/index.h"
 #include "ops/support/attributes.h"
+#include "ops/support/index.h"
 
 #include "base/error.h"
 

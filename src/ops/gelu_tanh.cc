@@ -6,12 +6,12 @@ namespace {
 
 struct GeluTanh : UnaryComposite<GeluTanh> {
   static constexpr std::string_view name = "gelu_tanh";
-  static Value f32(const Value& x) { 
+  static Value f32(const Value& x) {
     const Value cube = mul(mul(x, x), x);
     const Value inner = mul(full_like(x, 0.7978845608028654), add(x, mul(full_like(x, 0.044715), cube)));
     return mul(mul(x, full_like(x, 0.5)), add(full_like(x, 1.0), tanh(inner)));
-   }
-  static Value grad(const Value& x, const Value& g) { 
+  }
+  static Value grad(const Value& x, const Value& g) {
     const Value one = full_like(x, 1.0);
     const Value square = mul(x, x);
     const Value c = full_like(x, 0.7978845608028654);
@@ -21,14 +21,17 @@ struct GeluTanh : UnaryComposite<GeluTanh> {
     const Value left = mul(half, add(one, t));
     const Value right = mul(mul(half, x), mul(sub(one, mul(t, t)), slope));
     return mul(g, add(left, right));
-   }
+  }
 };
 
 }  // namespace
 
-/// The tanh approximation of the Gaussian error linear unit of each element. f32, bf16 or f16 of any shape; the same type back.
+/// The tanh approximation of the Gaussian error linear unit of each element. f32, bf16 or f16 of any shape; the same
+/// type back.
 /// @api Value gelu_tanh(const Value& x);
-Value gelu_tanh(const Value& x) { return apply1("gelu_tanh", {x}); }
+Value gelu_tanh(const Value& x) {
+  return apply1("gelu_tanh", {x});
+}
 
 ISOTONE_OP(gelu_tanh, GeluTanh);
 

@@ -34,7 +34,10 @@ struct Iota : NoGradient<Iota> {
 /// 0, 1, 2, ... along `axis` of `shape`, the same along the others.
 /// @api Value iota(const Shape& shape, std::int64_t axis = 0, DType dtype = DType::i32);
 Value iota(const Shape& shape, std::int64_t axis, DType dtype) {
-  return apply1("iota", {}, {{"shape", shape}, {"axis", std::int64_t{ir::normal_axis(axis, static_cast<int>(shape.size()), "iota")}}, {"dtype", as_attr(dtype)}});
+  return apply1("iota", {},
+                {{"shape", shape},
+                 {"axis", std::int64_t{ir::normal_axis(axis, static_cast<int>(shape.size()), "iota")}},
+                 {"dtype", as_attr(dtype)}});
 }
 
 ISOTONE_OP(iota, Iota);

@@ -13,8 +13,8 @@ struct LayerNorm : GradientOfDecomposition {
     require_rows(name, in[0]);
     for (int i = 1; i <= 2; ++i) {
       require_float(name, in[i]);
-      require(in[i].rank() == 1 && in[i].shape[0] == in[0].shape.back(), "layer_norm: {} does not fit the last axis of {}",
-              ir::to_string(in[i]), ir::to_string(in[0]));
+      require(in[i].rank() == 1 && in[i].shape[0] == in[0].shape.back(),
+              "layer_norm: {} does not fit the last axis of {}", ir::to_string(in[i]), ir::to_string(in[0]));
     }
     return {in[0]};
   }
@@ -29,7 +29,9 @@ struct LayerNorm : GradientOfDecomposition {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {
       for (const Shape& s : {Shape{3, 33}, Shape{2, 576}}) {
-        out.push_back({{{{t, s}}, {{DType::f32, {s.back()}}, 0.5, 1.5}, {{DType::f32, {s.back()}}}}, {{"eps", 1e-5}}, t == DType::f32 && s.back() < 100});
+        out.push_back({{{{t, s}}, {{DType::f32, {s.back()}}, 0.5, 1.5}, {{DType::f32, {s.back()}}}},
+                       {{"eps", 1e-5}},
+                       t == DType::f32 && s.back() < 100});
       }
     }
     return out;

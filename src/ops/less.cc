@@ -18,8 +18,12 @@ struct Less : Comparison<Less> {
 /// @api Value less(const Value& a, const Value& b);
 /// a > b.
 /// @api Value greater(const Value& a, const Value& b);
-Value less(const Value& a, const Value& b) { return apply1("less", {a, b}); }
-Value greater(const Value& a, const Value& b) { return less(b, a); }
+Value less(const Value& a, const Value& b) {
+  return apply1("less", {a, b});
+}
+Value greater(const Value& a, const Value& b) {
+  return less(b, a);
+}
 
 ISOTONE_OP(less, Less);
 

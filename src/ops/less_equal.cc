@@ -18,8 +18,12 @@ struct LessEqual : Comparison<LessEqual> {
 /// @api Value less_equal(const Value& a, const Value& b);
 /// a >= b.
 /// @api Value greater_equal(const Value& a, const Value& b);
-Value less_equal(const Value& a, const Value& b) { return apply1("less_equal", {a, b}); }
-Value greater_equal(const Value& a, const Value& b) { return less_equal(b, a); }
+Value less_equal(const Value& a, const Value& b) {
+  return apply1("less_equal", {a, b});
+}
+Value greater_equal(const Value& a, const Value& b) {
+  return less_equal(b, a);
+}
 
 ISOTONE_OP(less_equal, LessEqual);
 

@@ -19,7 +19,9 @@ struct Log : Unary<Log> {
 
 /// The natural logarithm of each element: -inf at 0, NaN below. f32, bf16 or f16 of any shape; the same type back.
 /// @api Value log(const Value& x);
-Value log(const Value& x) { return apply1("log", {x}); }
+Value log(const Value& x) {
+  return apply1("log", {x});
+}
 
 ISOTONE_OP(log, Log);
 

@@ -29,7 +29,9 @@ struct LogSoftmax {
 
 /// (x - max) - log(sum(exp(x - max))) along the last axis; floats; f32 inside, rounded once.
 /// @api Value log_softmax(const Value& x);
-Value log_softmax(const Value& x) { return apply1("log_softmax", {x}); }
+Value log_softmax(const Value& x) {
+  return apply1("log_softmax", {x});
+}
 
 ISOTONE_OP(log_softmax, LogSoftmax);
 

@@ -13,7 +13,9 @@ struct LogicalAnd : Logical<LogicalAnd> {
 
 /// a && b, element by element. Both bool; shapes broadcast.
 /// @api Value logical_and(const Value& a, const Value& b);
-Value logical_and(const Value& a, const Value& b) { return apply1("logical_and", {a, b}); }
+Value logical_and(const Value& a, const Value& b) {
+  return apply1("logical_and", {a, b});
+}
 
 ISOTONE_OP(logical_and, LogicalAnd);
 

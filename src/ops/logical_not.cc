@@ -10,7 +10,8 @@ struct LogicalNot : NoGradient<LogicalNot> {
   static constexpr std::string_view name = "logical_not";
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 1, "logical_not: takes one tensor, got {}", in.size());
-    require(in[0].dtype == DType::boolean, "logical_not: takes bool, got {}; compare or cast() first", ir::to_string(in[0]));
+    require(in[0].dtype == DType::boolean, "logical_not: takes bool, got {}; compare or cast() first",
+            ir::to_string(in[0]));
     return {in[0]};
   }
   static void reference(const ReferenceCall& c) {
@@ -25,7 +26,9 @@ struct LogicalNot : NoGradient<LogicalNot> {
 
 /// not x, element by element, of a bool tensor.
 /// @api Value logical_not(const Value& x);
-Value logical_not(const Value& x) { return apply1("logical_not", {x}); }
+Value logical_not(const Value& x) {
+  return apply1("logical_not", {x});
+}
 
 ISOTONE_OP(logical_not, LogicalNot);
 

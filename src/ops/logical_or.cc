@@ -13,7 +13,9 @@ struct LogicalOr : Logical<LogicalOr> {
 
 /// a || b, element by element. Both bool; shapes broadcast.
 /// @api Value logical_or(const Value& a, const Value& b);
-Value logical_or(const Value& a, const Value& b) { return apply1("logical_or", {a, b}); }
+Value logical_or(const Value& a, const Value& b) {
+  return apply1("logical_or", {a, b});
+}
 
 ISOTONE_OP(logical_or, LogicalOr);
 

@@ -1,6 +1,6 @@
 // The largest element of each window of an image.
-#include "ops/support/window.h"
 #include <limits>
+#include "ops/support/window.h"
 
 #include "base/error.h"
 
@@ -19,7 +19,8 @@ struct MaxPool2d : GradientOfDecomposition {
   static Values decompose(const Values& in, const Attrs& a) {
     const Shape& x = in[0].shape();
     const Window w(name, a, x[2], x[3]);
-    const Value windows = unfold(in[0], a.ints("kernel"), a.ints("stride"), a.ints("padding"), a.ints("dilation"), -std::numeric_limits<double>::infinity());
+    const Value windows = unfold(in[0], a.ints("kernel"), a.ints("stride"), a.ints("padding"), a.ints("dilation"),
+                                 -std::numeric_limits<double>::infinity());
     return {reshape(transpose(max(windows, {-1}), {0, 2, 1}), {x[0], x[1], w.out[0], w.out[1]})};
   }
   static std::vector<Sample> samples() {
@@ -33,7 +34,8 @@ struct MaxPool2d : GradientOfDecomposition {
 /// The largest element of every window of x [n, channel, height, width], floats; the pairs are {vertical, horizontal}.
 /// @api Value max_pool2d(const Value& x, Ints kernel, Ints stride, Ints padding = {0, 0}, Ints dilation = {1, 1});
 Value max_pool2d(const Value& x, Ints kernel, Ints stride, Ints padding, Ints dilation) {
-  return apply1("max_pool2d", {x}, window_attrs(std::move(kernel), std::move(stride), std::move(padding), std::move(dilation)));
+  return apply1("max_pool2d", {x},
+                window_attrs(std::move(kernel), std::move(stride), std::move(padding), std::move(dilation)));
 }
 
 ISOTONE_OP(max_pool2d, MaxPool2d);

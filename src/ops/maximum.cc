@@ -17,9 +17,12 @@ struct Maximum : Binary<Maximum> {
 
 }  // namespace
 
-/// The larger of a and b; NaN where either is. Where they are equal the gradient goes to a. Both of one float dtype; shapes broadcast.
+/// The larger of a and b; NaN where either is. Where they are equal the gradient goes to a. Both of one float dtype;
+/// shapes broadcast.
 /// @api Value maximum(const Value& a, const Value& b);
-Value maximum(const Value& a, const Value& b) { return apply1("maximum", {a, b}); }
+Value maximum(const Value& a, const Value& b) {
+  return apply1("maximum", {a, b});
+}
 
 ISOTONE_OP(maximum, Maximum);
 

@@ -17,9 +17,12 @@ struct Minimum : Binary<Minimum> {
 
 }  // namespace
 
-/// The smaller of a and b; NaN where either is. Where they are equal the gradient goes to a. Both of one float dtype; shapes broadcast.
+/// The smaller of a and b; NaN where either is. Where they are equal the gradient goes to a. Both of one float dtype;
+/// shapes broadcast.
 /// @api Value minimum(const Value& a, const Value& b);
-Value minimum(const Value& a, const Value& b) { return apply1("minimum", {a, b}); }
+Value minimum(const Value& a, const Value& b) {
+  return apply1("minimum", {a, b});
+}
 
 ISOTONE_OP(minimum, Minimum);
 

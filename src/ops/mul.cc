@@ -19,7 +19,9 @@ struct Mul : Binary<Mul> {
 
 /// a * b. Both of one float dtype; shapes broadcast.
 /// @api Value mul(const Value& a, const Value& b);
-Value mul(const Value& a, const Value& b) { return apply1("mul", {a, b}); }
+Value mul(const Value& a, const Value& b) {
+  return apply1("mul", {a, b});
+}
 
 ISOTONE_OP(mul, Mul);
 

@@ -18,7 +18,9 @@ struct Neg : Unary<Neg> {
 
 /// The negative of each element. f32, bf16 or f16 of any shape; the same type back.
 /// @api Value neg(const Value& x);
-Value neg(const Value& x) { return apply1("neg", {x}); }
+Value neg(const Value& x) {
+  return apply1("neg", {x});
+}
 
 ISOTONE_OP(neg, Neg);
 

@@ -1,6 +1,6 @@
 // Rows that are 1 at an index and 0 elsewhere.
-#include "ops/support/index.h"
 #include "ops/support/attributes.h"
+#include "ops/support/index.h"
 
 #include "base/error.h"
 

@@ -91,7 +91,9 @@ void HostTensor::set(std::int64_t i, float value) const {
       const double high = std::ldexp(1.0, static_cast<int>(sign ? width - 1 : width)) - 1.0;
       const double low = sign ? -std::ldexp(1.0, static_cast<int>(width - 1)) : 0.0;
       const double d = std::isnan(value) ? 0.0 : std::trunc(static_cast<double>(value));
-      set_int(i, d <= low ? static_cast<std::int64_t>(low) : d >= high ? (width == 64 ? INT64_MAX : static_cast<std::int64_t>(high)) : static_cast<std::int64_t>(d));
+      set_int(i, d <= low    ? static_cast<std::int64_t>(low)
+                 : d >= high ? (width == 64 ? INT64_MAX : static_cast<std::int64_t>(high))
+                             : static_cast<std::int64_t>(d));
     }
   }
 }
@@ -124,7 +126,8 @@ void no_gradient(std::string_view name) {
 
 const OpDef* find(std::string_view name) {
   const auto all = table();
-  const auto it = std::lower_bound(all.begin(), all.end(), name, [](const OpDef* d, std::string_view n) { return d->name < n; });
+  const auto it =
+      std::lower_bound(all.begin(), all.end(), name, [](const OpDef* d, std::string_view n) { return d->name < n; });
   return it != all.end() && (*it)->name == name ? *it : nullptr;
 }
 
@@ -133,8 +136,9 @@ const OpDef& get(std::string_view name) {
     return *def;
   }
   const auto all = table();
-  const OpDef* nearest =
-      *std::min_element(all.begin(), all.end(), [&](auto* a, auto* b) { return text_distance(a->name, name) < text_distance(b->name, name); });
+  const OpDef* nearest = *std::min_element(all.begin(), all.end(), [&](auto* a, auto* b) {
+    return text_distance(a->name, name) < text_distance(b->name, name);
+  });
   fail("there is no operation '{}'; did you mean '{}'?", name, nearest->name);
 }
 
@@ -159,8 +163,8 @@ Values apply(std::string_view name, Values inputs, Attrs attrs) {
 void require_same_dtype(std::string_view op, const InTypes& in, int first, int last) {
   for (int i = first + 1; i <= last; ++i) {
     require(!in.has(i) || in[i].dtype == in[first].dtype,
-            "{}: inputs {} and {} must have one dtype, but are {} and {}; convert one of them with cast()", op, first, i,
-            ir::to_string(in[first]), ir::to_string(in[i]));
+            "{}: inputs {} and {} must have one dtype, but are {} and {}; convert one of them with cast()", op, first,
+            i, ir::to_string(in[first]), ir::to_string(in[i]));
   }
 }
 

@@ -28,7 +28,8 @@ using ir::Values;
 /// Types of the inputs of a call; optional inputs may be absent.
 class InTypes {
  public:
-  explicit InTypes(std::vector<const Type*> types, std::string_view op = "operation") : types_(std::move(types)), op_(op) {}
+  explicit InTypes(std::vector<const Type*> types, std::string_view op = "operation")
+      : types_(std::move(types)), op_(op) {}
   [[nodiscard]] int size() const { return static_cast<int>(types_.size()); }
   [[nodiscard]] bool has(int i) const { return i < size() && types_[static_cast<std::size_t>(i)] != nullptr; }
   /// Throws where input i is not given or empty, naming the operation.
@@ -115,24 +116,30 @@ concept HasReference = requires(const ReferenceCall& c) {
 
 template <class Op>
 constexpr OpDef make_op() {
-  static_assert(requires { Op::name; }, "this operation lacks `name`");
-  static_assert(requires { &Op::infer; }, "this operation lacks `infer`: types in, types out");
-  static_assert(requires { &Op::vjp; } || requires { Op::differentiate_decomposition; },
-                "this operation lacks its gradient `vjp` (NoGradient: it has none; GradientOfDecomposition: derived)");
-  static_assert(requires { &Op::samples; }, "this operation lacks `samples`, the inputs of its tests");
+  static_assert(
+      requires { Op::name; }, "this operation lacks `name`");
+  static_assert(
+      requires { &Op::infer; }, "this operation lacks `infer`: types in, types out");
+  static_assert(
+      requires { &Op::vjp; } || requires { Op::differentiate_decomposition; },
+      "this operation lacks its gradient `vjp` (NoGradient: it has none; GradientOfDecomposition: derived)");
+  static_assert(
+      requires { &Op::samples; }, "this operation lacks `samples`, the inputs of its tests");
   static_assert(Decomposes<Op> != HasReference<Op>,
                 "an operation has either `decompose` (a composite) or `reference` (a primitive)");
-  OpDef def{Op::name, &Op::infer, nullptr, nullptr, nullptr, &Op::samples, requires { Op::wide_cotangent; }};
-  if constexpr (requires { &Op::vjp; }) {
-    def.vjp = &Op::vjp;
-  }
-  if constexpr (Decomposes<Op>) {
-    def.decompose = &Op::decompose;
-  }
-  if constexpr (HasReference<Op>) {
-    def.reference = &Op::reference;
-  }
-  return def;
+  OpDef def{Op::name, &Op::infer, nullptr, nullptr, nullptr, &Op::samples, requires {Op::wide_cotangent;
+}
+};  // namespace isotone::ops
+if constexpr (requires { &Op::vjp; }) {
+  def.vjp = &Op::vjp;
+}
+if constexpr (Decomposes<Op>) {
+  def.decompose = &Op::decompose;
+}
+if constexpr (HasReference<Op>) {
+  def.reference = &Op::reference;
+}
+return def;
 }
 
 /// Gradient rule of operations that have none: asking for it is an error that names the operation.

@@ -20,12 +20,14 @@ struct Pad {
             "pad: {} needs one low, high and inner for each of its {} axes", ir::to_string(in[0]), rank);
     Type out = in[0];
     for (std::size_t i = 0; i < rank; ++i) {
-      require(low[i] >= 0 && high[i] >= 0 && inner[i] >= 0, "pad: widths {}, {} and {} of axis {} must not be negative; use slice() to cut", low[i],
-              high[i], inner[i], i);
+      require(low[i] >= 0 && high[i] >= 0 && inner[i] >= 0,
+              "pad: widths {}, {} and {} of axis {} must not be negative; use slice() to cut", low[i], high[i],
+              inner[i], i);
       const std::int64_t n = out.shape[i];
       constexpr std::int64_t kFar = std::int64_t{1} << 30;  // so that no product overflows
-      require(low[i] < kFar && high[i] < kFar && inner[i] < kFar && n < kFar, "pad: widths {}, {} and {} of axis {} must be below {}, and {} too", low[i],
-              high[i], inner[i], i, kFar, ir::to_string(in[0]));
+      require(low[i] < kFar && high[i] < kFar && inner[i] < kFar && n < kFar,
+              "pad: widths {}, {} and {} of axis {} must be below {}, and {} too", low[i], high[i], inner[i], i, kFar,
+              ir::to_string(in[0]));
       out.shape[i] = low[i] + high[i] + (n == 0 ? 0 : n + (n - 1) * inner[i]);
     }
     require_sizes(name, out.shape);
@@ -60,8 +62,11 @@ struct Pad {
     }
   }
   static std::vector<Sample> samples() {
-    return {{{{{DType::f32, {2, 3}}}}, {{"low", Ints{1, 0}}, {"high", Ints{0, 2}}, {"inner", Ints{0, 1}}, {"value", 0.5}}},
-            {{{{DType::bf16, {4, 3}}}}, {{"low", Ints{0, 2}}, {"high", Ints{3, 0}}, {"inner", Ints{2, 0}}, {"value", 0.0}}, false}};
+    return {
+        {{{{DType::f32, {2, 3}}}}, {{"low", Ints{1, 0}}, {"high", Ints{0, 2}}, {"inner", Ints{0, 1}}, {"value", 0.5}}},
+        {{{{DType::bf16, {4, 3}}}},
+         {{"low", Ints{0, 2}}, {"high", Ints{3, 0}}, {"inner", Ints{2, 0}}, {"value", 0.0}},
+         false}};
   }
 };
 
@@ -73,7 +78,8 @@ Value pad(const Value& x, Ints low, Ints high, double value, Ints inner) {
   if (inner.empty()) {
     inner.assign(low.size(), 0);
   }
-  return apply1("pad", {x}, {{"low", std::move(low)}, {"high", std::move(high)}, {"inner", std::move(inner)}, {"value", value}});
+  return apply1("pad", {x},
+                {{"low", std::move(low)}, {"high", std::move(high)}, {"inner", std::move(inner)}, {"value", value}});
 }
 
 ISOTONE_OP(pad, Pad);

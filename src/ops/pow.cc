@@ -21,7 +21,9 @@ struct Pow : Binary<Pow> {
 
 /// a to the power b. The gradient to b is 0 where a is not above 0. Both of one float dtype; shapes broadcast.
 /// @api Value pow(const Value& a, const Value& b);
-Value pow(const Value& a, const Value& b) { return apply1("pow", {a, b}); }
+Value pow(const Value& a, const Value& b) {
+  return apply1("pow", {a, b});
+}
 
 ISOTONE_OP(pow, Pow);
 

@@ -22,7 +22,8 @@ struct RandomNormal : NoGradient<RandomNormal> {
 
 }  // namespace
 
-/// `shape` of f32 of the standard normal distribution: a function of (seed, key, step, coordinates) alone. `key` names the use; step is an i64 scalar.
+/// `shape` of f32 of the standard normal distribution: a function of (seed, key, step, coordinates) alone. `key` names
+/// the use; step is an i64 scalar.
 /// @api Value random_normal(const Value& step, const Shape& shape, std::int64_t seed, const std::string& key);
 Value random_normal(const Value& step, const Shape& shape, std::int64_t seed, const std::string& key) {
   return apply1("random_normal", {step}, {{"shape", shape}, {"seed", seed}, {"key", key}});

@@ -22,7 +22,8 @@ struct RandomUniform : NoGradient<RandomUniform> {
 
 }  // namespace
 
-/// `shape` of f32 in [0, 1): a function of (seed, key, step, coordinates) alone. `key` names the use; step is an i64 scalar.
+/// `shape` of f32 in [0, 1): a function of (seed, key, step, coordinates) alone. `key` names the use; step is an i64
+/// scalar.
 /// @api Value random_uniform(const Value& step, const Shape& shape, std::int64_t seed, const std::string& key);
 Value random_uniform(const Value& step, const Shape& shape, std::int64_t seed, const std::string& key) {
   return apply1("random_uniform", {step}, {{"shape", shape}, {"seed", seed}, {"key", key}});

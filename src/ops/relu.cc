@@ -14,7 +14,9 @@ struct Relu : UnaryComposite<Relu> {
 
 /// max(x, 0) of each element; its gradient at 0 is 0. f32, bf16 or f16 of any shape; the same type back.
 /// @api Value relu(const Value& x);
-Value relu(const Value& x) { return apply1("relu", {x}); }
+Value relu(const Value& x) {
+  return apply1("relu", {x});
+}
 
 ISOTONE_OP(relu, Relu);
 

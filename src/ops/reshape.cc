@@ -13,23 +13,26 @@ struct Reshape {
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 1, "reshape: takes one tensor, got {}", in.size());
     const Type out{in[0].dtype, shape_attr(name, a)};
-    require(out.elements() == in[0].elements(), "reshape: {} has {} elements, but shape {} has {}", ir::to_string(in[0]),
-            in[0].elements(), ir::to_string(out.shape), out.elements());
+    require(out.elements() == in[0].elements(), "reshape: {} has {} elements, but shape {} has {}",
+            ir::to_string(in[0]), in[0].elements(), ir::to_string(out.shape), out.elements());
     require(!is_quantised(in[0].dtype), "reshape: {} keeps its rows; cast() it first", ir::to_string(in[0]));
     return {out};
   }
   static Values vjp(const VjpCall& c) { return {reshape(c.cotangents[0], c.inputs[0].shape())}; }
-  static void reference(const ReferenceCall& c) { std::memcpy(c.outputs[0].data, c.inputs[0].data, c.outputs[0].type->bytes()); }
+  static void reference(const ReferenceCall& c) {
+    std::memcpy(c.outputs[0].data, c.inputs[0].data, c.outputs[0].type->bytes());
+  }
   static std::vector<Sample> samples() {
-    return {{{{{DType::f32, {4, 6}}}}, {{"shape", Ints{3, 8}}}}, {{{{DType::bf16, {2, 3, 5}}}}, {{"shape", Ints{30}}}, false},
+    return {{{{{DType::f32, {4, 6}}}}, {{"shape", Ints{3, 8}}}},
+            {{{{DType::bf16, {2, 3, 5}}}}, {{"shape", Ints{30}}}, false},
             {{{{DType::i32, {1}}, 0, 9}}, {{"shape", Ints{}}}, false}};
   }
 };
 
 }  // namespace
 
-/// x in another shape of as many elements, read in row-major order. One size may be -1: what is left. No copy where x is
-/// contiguous.
+/// x in another shape of as many elements, read in row-major order. One size may be -1: what is left. No copy where x
+/// is contiguous.
 /// @api Value reshape(const Value& x, Shape shape);
 Value reshape(const Value& x, Shape shape) {
   if (x.shape() == shape) {
@@ -43,13 +46,14 @@ Value reshape(const Value& x, Shape shape) {
       open = &d;
     } else {
       require(d >= 0, "reshape: shape {} has a negative size", ir::to_string(shape));
-      require(d == 0 || known <= INT64_MAX / d, "reshape: shape {} has more elements than {}", ir::to_string(shape), ir::to_string(x.type()));
+      require(d == 0 || known <= INT64_MAX / d, "reshape: shape {} has more elements than {}", ir::to_string(shape),
+              ir::to_string(x.type()));
       known *= d;
     }
   }
   if (open != nullptr) {
-    require(known != 0 && x.type().elements() % known == 0, "reshape: {} does not divide into {}", ir::to_string(x.type()),
-            ir::to_string(shape));
+    require(known != 0 && x.type().elements() % known == 0, "reshape: {} does not divide into {}",
+            ir::to_string(x.type()), ir::to_string(shape));
     *open = x.type().elements() / known;
   }
   return apply1("reshape", {x}, {{"shape", std::move(shape)}});

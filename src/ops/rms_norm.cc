@@ -12,8 +12,8 @@ struct RmsNorm {
     require(in.size() == 2, "rms_norm: takes a tensor and a weight, got {} inputs", in.size());
     require_rows(name, in[0]);
     require_float(name, in[1]);
-    require(in[1].rank() == 1 && in[1].shape[0] == in[0].shape.back(), "rms_norm: weight {} does not fit the last axis of {}",
-            ir::to_string(in[1]), ir::to_string(in[0]));
+    require(in[1].rank() == 1 && in[1].shape[0] == in[0].shape.back(),
+            "rms_norm: weight {} does not fit the last axis of {}", ir::to_string(in[1]), ir::to_string(in[0]));
     return {in[0]};
   }
   static Values decompose(const Values& in, const Attrs& a) {
@@ -36,7 +36,8 @@ struct RmsNorm {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {
       for (const Shape& s : {Shape{3, 33}, Shape{2, 3, 8}, Shape{2, 576}, Shape{1, 1000}}) {
-        out.push_back({{{{t, s}}, {{DType::f32, {s.back()}}, 0.5, 1.5}}, {{"eps", 1e-5}}, t == DType::f32 && s.back() < 100});
+        out.push_back(
+            {{{{t, s}}, {{DType::f32, {s.back()}}, 0.5, 1.5}}, {{"eps", 1e-5}}, t == DType::f32 && s.back() < 100});
       }
     }
     return out;
@@ -45,10 +46,12 @@ struct RmsNorm {
 
 }  // namespace
 
-/// (x / sqrt(mean(x*x) + eps)) * weight along the last axis; x float, weight any float dtype [n]; f32 inside, rounded once.
-/// The weight's gradient is f32.
+/// (x / sqrt(mean(x*x) + eps)) * weight along the last axis; x float, weight any float dtype [n]; f32 inside, rounded
+/// once. The weight's gradient is f32.
 /// @api Value rms_norm(const Value& x, const Value& weight, double eps);
-Value rms_norm(const Value& x, const Value& weight, double eps) { return apply1("rms_norm", {x, weight}, {{"eps", eps}}); }
+Value rms_norm(const Value& x, const Value& weight, double eps) {
+  return apply1("rms_norm", {x, weight}, {{"eps", eps}});
+}
 
 ISOTONE_OP(rms_norm, RmsNorm);
 

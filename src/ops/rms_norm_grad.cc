@@ -12,7 +12,8 @@ struct RmsNormGrad : GradientOfDecomposition {
     require(in.size() == 3, "rms_norm_grad: takes x, the weight and the cotangent, got {} inputs", in.size());
     require_rows(name, in[0]);
     require_same_type(name, in, 0, 2);
-    require(in[1].rank() == 1 && in[1].shape[0] == in[0].shape.back(), "rms_norm_grad: weight {} does not fit {}", ir::to_string(in[1]), ir::to_string(in[0]));
+    require(in[1].rank() == 1 && in[1].shape[0] == in[0].shape.back(), "rms_norm_grad: weight {} does not fit {}",
+            ir::to_string(in[1]), ir::to_string(in[0]));
     return {in[0], in[0]};
   }
   static Values decompose(const Values& in, const Attrs& a) {
@@ -26,7 +27,9 @@ struct RmsNormGrad : GradientOfDecomposition {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {
       for (const Shape& s : {Shape{3, 33}, Shape{2, 576}, Shape{1, 1000}}) {
-        out.push_back({{{{t, s}}, {{DType::f32, {s.back()}}, 0.5, 1.5}, {{t, s}}}, {{"eps", 1e-5}}, t == DType::f32 && s.back() < 100});
+        out.push_back({{{{t, s}}, {{DType::f32, {s.back()}}, 0.5, 1.5}, {{t, s}}},
+                       {{"eps", 1e-5}},
+                       t == DType::f32 && s.back() < 100});
       }
     }
     return out;

@@ -11,12 +11,13 @@ struct Rope {
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 3, "rope: takes x, cos and sin, got {} inputs", in.size());
     require_float(name, in[0]);
-    require(in[0].rank() >= 2 && in[0].shape.back() % 2 == 0, "rope: x {} must be [..., token, head, width] of even width", ir::to_string(in[0]));
+    require(in[0].rank() >= 2 && in[0].shape.back() % 2 == 0,
+            "rope: x {} must be [..., token, head, width] of even width", ir::to_string(in[0]));
     Shape table = in[0].shape;
     table.pop_back();
     table.back() = in[0].shape.back() / 2;
-    require(in[1] == (Type{DType::f32, table}) && in[2] == in[1], "rope: cos {} and sin {} must be f32{} for x {}", ir::to_string(in[1]),
-            ir::to_string(in[2]), ir::to_string(table), ir::to_string(in[0]));
+    require(in[1] == (Type{DType::f32, table}) && in[2] == in[1], "rope: cos {} and sin {} must be f32{} for x {}",
+            ir::to_string(in[1]), ir::to_string(in[2]), ir::to_string(table), ir::to_string(in[0]));
     return {in[0]};
   }
   static Values decompose(const Values& in, const Attrs&) {
@@ -29,11 +30,15 @@ struct Rope {
     const Value x1 = slice_axis(x, -1, 0, half), x2 = slice_axis(x, -1, half, 2 * half);
     return {cast(concat({sub(mul(x1, c), mul(x2, s)), add(mul(x2, c), mul(x1, s))}, -1), in[0].dtype())};
   }
-  static Values vjp(const VjpCall& c) { return {rope(cast(c.cotangents[0], c.inputs[0].dtype()), c.inputs[1], neg(c.inputs[2])), Value(), Value()}; }
+  static Values vjp(const VjpCall& c) {
+    return {rope(cast(c.cotangents[0], c.inputs[0].dtype()), c.inputs[1], neg(c.inputs[2])), Value(), Value()};
+  }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16, DType::f16}) {
-      out.push_back({{{{t, {2, 3, 4, 8}}}, {{DType::f32, {2, 3, 4}}, -1, 1}, {{DType::f32, {2, 3, 4}}, -1, 1}}, {}, t == DType::f32});
+      out.push_back({{{{t, {2, 3, 4, 8}}}, {{DType::f32, {2, 3, 4}}, -1, 1}, {{DType::f32, {2, 3, 4}}, -1, 1}},
+                     {},
+                     t == DType::f32});
       out.push_back({{{{t, {5, 3, 64}}}, {{DType::f32, {5, 32}}, -1, 1}, {{DType::f32, {5, 32}}, -1, 1}}, {}, false});
     }
     return out;
@@ -45,7 +50,9 @@ struct Rope {
 /// The rotation of x [..., token, head, width] by angles whose cosines and sines are f32 [..., token, width / 2]:
 /// y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin over the halves of the width. No gradient to the tables.
 /// @api Value rope(const Value& x, const Value& cos, const Value& sin);
-Value rope(const Value& x, const Value& cos, const Value& sin) { return apply1("rope", {x, cos, sin}); }
+Value rope(const Value& x, const Value& cos, const Value& sin) {
+  return apply1("rope", {x, cos, sin});
+}
 
 ISOTONE_OP(rope, Rope);
 

@@ -1,7 +1,7 @@
 // Adds elements at indexed positions along an axis.
-#include "ops/support/index.h"
-#include "ops/support/attributes.h"
 #include "base/tree.h"
+#include "ops/support/attributes.h"
+#include "ops/support/index.h"
 
 #include "base/error.h"
 
@@ -14,13 +14,16 @@ struct ScatterAdd {
     require(in.size() == 3, "scatter_add: takes a tensor, indices and updates, got {} inputs", in.size());
     require_index(name, in[1]);
     require_float(name, in[0]);
-    require(in[2].dtype == in[0].dtype, "scatter_add: updates are {}, the tensor is {}", ir::to_string(in[2]), ir::to_string(in[0]));
+    require(in[2].dtype == in[0].dtype, "scatter_add: updates are {}, the tensor is {}", ir::to_string(in[2]),
+            ir::to_string(in[0]));
     const std::size_t axis = axis_attr(name, a, in[0].rank());
     Shape expected = in[0].shape;
-    require(in[1].rank() == in[0].rank() && in[1].shape == in[2].shape, "scatter_add: indices {} and updates {} must have one shape of rank {}",
-            ir::to_string(in[1]), ir::to_string(in[2]), in[0].rank());
+    require(in[1].rank() == in[0].rank() && in[1].shape == in[2].shape,
+            "scatter_add: indices {} and updates {} must have one shape of rank {}", ir::to_string(in[1]),
+            ir::to_string(in[2]), in[0].rank());
     expected[axis] = in[1].shape[axis];
-    require(in[1].shape == expected, "scatter_add: {} and {} may differ along axis {} only", ir::to_string(in[0]), ir::to_string(in[1]), axis);
+    require(in[1].shape == expected, "scatter_add: {} and {} may differ along axis {} only", ir::to_string(in[0]),
+            ir::to_string(in[1]), axis);
     return {in[0]};
   }
   static Values vjp(const VjpCall& c) {
@@ -46,19 +49,25 @@ struct ScatterAdd {
     }
   }
   static std::vector<Sample> samples() {
-    return {{{{{DType::f32, {3, 4}}}, {{DType::i32, {3, 9}}, 0, 4}, {{DType::f32, {3, 9}}}}, {{"axis", std::int64_t{1}}}},
-            {{{{DType::f32, {5, 2}}}, {{DType::i32, {600, 2}}, 0, 5}, {{DType::f32, {600, 2}}}}, {{"axis", std::int64_t{0}}}, false},
-            {{{{DType::bf16, {5, 2}}}, {{DType::i64, {70, 2}}, 0, 5}, {{DType::bf16, {70, 2}}}}, {{"axis", std::int64_t{0}}}, false}};
+    return {
+        {{{{DType::f32, {3, 4}}}, {{DType::i32, {3, 9}}, 0, 4}, {{DType::f32, {3, 9}}}}, {{"axis", std::int64_t{1}}}},
+        {{{{DType::f32, {5, 2}}}, {{DType::i32, {600, 2}}, 0, 5}, {{DType::f32, {600, 2}}}},
+         {{"axis", std::int64_t{0}}},
+         false},
+        {{{{DType::bf16, {5, 2}}}, {{DType::i64, {70, 2}}, 0, 5}, {{DType::bf16, {70, 2}}}},
+         {{"axis", std::int64_t{0}}},
+         false}};
   }
 };
 
 }  // namespace
 
-/// x plus, at every position, the updates whose index (i32 or i64) names it along `axis`: summed by the axis tree over the
-/// updates' axis, in f32, then added to x and rounded once.
+/// x plus, at every position, the updates whose index (i32 or i64) names it along `axis`: summed by the axis tree over
+/// the updates' axis, in f32, then added to x and rounded once.
 /// @api Value scatter_add(const Value& x, const Value& indices, const Value& updates, std::int64_t axis);
 Value scatter_add(const Value& x, const Value& indices, const Value& updates, std::int64_t axis) {
-  return apply1("scatter_add", {x, indices, updates}, {{"axis", std::int64_t{ir::normal_axis(axis, x.rank(), "scatter_add")}}});
+  return apply1("scatter_add", {x, indices, updates},
+                {{"axis", std::int64_t{ir::normal_axis(axis, x.rank(), "scatter_add")}}});
 }
 
 ISOTONE_OP(scatter_add, ScatterAdd);

@@ -18,7 +18,9 @@ struct Sin : Unary<Sin> {
 
 /// The sine of each element, in radians. f32, bf16 or f16 of any shape; the same type back.
 /// @api Value sin(const Value& x);
-Value sin(const Value& x) { return apply1("sin", {x}); }
+Value sin(const Value& x) {
+  return apply1("sin", {x});
+}
 
 ISOTONE_OP(sin, Sin);
 

@@ -54,7 +54,9 @@ struct Slice {
   }
   static std::vector<Sample> samples() {
     return {{{{{DType::f32, {5, 6}}}}, {{"begin", Ints{1, 0}}, {"end", Ints{4, 6}}, {"step", Ints{1, 2}}}},
-            {{{{DType::bf16, {7, 8, 3}}}}, {{"begin", Ints{0, 2, 1}}, {"end", Ints{7, 8, 2}}, {"step", Ints{3, 1, 1}}}, false}};
+            {{{{DType::bf16, {7, 8, 3}}}},
+             {{"begin", Ints{0, 2, 1}}, {"end", Ints{7, 8, 2}}, {"step", Ints{3, 1, 1}}},
+             false}};
   }
 };
 

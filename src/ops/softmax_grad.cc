@@ -25,7 +25,9 @@ struct SoftmaxGrad : GradientOfDecomposition {
 
 /// y * (dy - sum(dy * y)) along the last axis: y from softmax, dy of the same type.
 /// @api Value softmax_grad(const Value& y, const Value& dy);
-Value softmax_grad(const Value& y, const Value& dy) { return apply1("softmax_grad", {y, dy}); }
+Value softmax_grad(const Value& y, const Value& dy) {
+  return apply1("softmax_grad", {y, dy});
+}
 
 ISOTONE_OP(softmax_grad, SoftmaxGrad);
 

@@ -1,7 +1,7 @@
 // Sorts along an axis.
-#include "ops/support/index.h"
-#include "ops/support/attributes.h"
 #include <algorithm>
+#include "ops/support/attributes.h"
+#include "ops/support/index.h"
 
 #include "base/error.h"
 
@@ -54,7 +54,9 @@ struct Sort {
 /// {sorted values, their positions (i32)} along `axis`; stable, NaN last. Floats.
 /// @api Values sort(const Value& x, std::int64_t axis = -1, bool descending = false);
 Values sort(const Value& x, std::int64_t axis, bool descending) {
-  return apply("sort", {x}, {{"axis", std::int64_t{ir::normal_axis(axis, x.rank(), "sort")}}, {"descending", std::int64_t{descending}}});
+  return apply(
+      "sort", {x},
+      {{"axis", std::int64_t{ir::normal_axis(axis, x.rank(), "sort")}}, {"descending", std::int64_t{descending}}});
 }
 
 ISOTONE_OP(sort, Sort);

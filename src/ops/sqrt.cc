@@ -19,7 +19,9 @@ struct Sqrt : Unary<Sqrt> {
 
 /// The square root of each element, correctly rounded; NaN below 0. f32, bf16 or f16 of any shape; the same type back.
 /// @api Value sqrt(const Value& x);
-Value sqrt(const Value& x) { return apply1("sqrt", {x}); }
+Value sqrt(const Value& x) {
+  return apply1("sqrt", {x});
+}
 
 ISOTONE_OP(sqrt, Sqrt);
 

@@ -21,7 +21,9 @@ struct StopGradient {
 
 /// x, with a gradient of zero.
 /// @api Value stop_gradient(const Value& x);
-Value stop_gradient(const Value& x) { return apply1("stop_gradient", {x}); }
+Value stop_gradient(const Value& x) {
+  return apply1("stop_gradient", {x});
+}
 
 ISOTONE_OP(stop_gradient, StopGradient);
 

@@ -19,7 +19,9 @@ struct Sub : Binary<Sub> {
 
 /// a - b. Both of one float dtype; shapes broadcast.
 /// @api Value sub(const Value& a, const Value& b);
-Value sub(const Value& a, const Value& b) { return apply1("sub", {a, b}); }
+Value sub(const Value& a, const Value& b) {
+  return apply1("sub", {a, b});
+}
 
 ISOTONE_OP(sub, Sub);
 

@@ -22,8 +22,8 @@ struct Sum {
 
  private:
   /// The last declared axis is an axis tree of plain leaves, those before it element trees.
-  static float level(const HostTensor& x, const Shape& shape, const std::vector<std::int64_t>& strides, const Ints& axes,
-                     std::size_t depth, std::int64_t offset) {
+  static float level(const HostTensor& x, const Shape& shape, const std::vector<std::int64_t>& strides,
+                     const Ints& axes, std::size_t depth, std::int64_t offset) {
     if (depth == axes.size()) {
       return x.get(offset);
     }
@@ -43,8 +43,8 @@ struct Sum {
 
 }  // namespace
 
-/// Sum over `axes` (all where empty): the last named one by the axis tree, the ones before it by element trees around it.
-/// Computed in f32, rounded once to x's dtype.
+/// Sum over `axes` (all where empty): the last named one by the axis tree, the ones before it by element trees around
+/// it. Computed in f32, rounded once to x's dtype.
 /// @api Value sum(const Value& x, Ints axes = {}, bool keep_dims = false);
 Value sum(const Value& x, Ints axes, bool keep_dims) {
   return apply1("sum", {x}, reduction_attrs(normal_axes(axes, x.rank(), "sum"), keep_dims));

@@ -29,7 +29,9 @@ struct SwigluGrad : GradientOfDecomposition {
 
 /// {dgate, dup} of swiglu, in the order docs/numerics.md section 12 writes out.
 /// @api Values swiglu_grad(const Value& gate, const Value& up, const Value& dy);
-Values swiglu_grad(const Value& gate, const Value& up, const Value& dy) { return apply("swiglu_grad", {gate, up, dy}); }
+Values swiglu_grad(const Value& gate, const Value& up, const Value& dy) {
+  return apply("swiglu_grad", {gate, up, dy});
+}
 
 ISOTONE_OP(swiglu_grad, SwigluGrad);
 

@@ -18,7 +18,9 @@ struct Tanh : Unary<Tanh> {
 
 /// The hyperbolic tangent of each element. f32, bf16 or f16 of any shape; the same type back.
 /// @api Value tanh(const Value& x);
-Value tanh(const Value& x) { return apply1("tanh", {x}); }
+Value tanh(const Value& x) {
+  return apply1("tanh", {x});
+}
 
 ISOTONE_OP(tanh, Tanh);
 

@@ -13,7 +13,8 @@ struct Topk : GradientOfDecomposition {
     require(in[0].rank() >= 1, "topk: takes a tensor of at least one axis, got {}", ir::to_string(in[0]));
     require_float(name, in[0]);
     Shape out = in[0].shape;
-    require(a.integer("k") >= 1 && a.integer("k") <= out.back(), "topk: k = {} does not fit the last axis of {}", a.integer("k"), ir::to_string(in[0]));
+    require(a.integer("k") >= 1 && a.integer("k") <= out.back(), "topk: k = {} does not fit the last axis of {}",
+            a.integer("k"), ir::to_string(in[0]));
     out.back() = a.integer("k");
     return {{in[0].dtype, out}, {DType::i32, out}};
   }
@@ -22,15 +23,19 @@ struct Topk : GradientOfDecomposition {
     return {slice_axis(sorted[0], -1, 0, a.integer("k")), slice_axis(sorted[1], -1, 0, a.integer("k"))};
   }
   static std::vector<Sample> samples() {
-    return {{{{{DType::f32, {3, 37}}}}, {{"k", std::int64_t{5}}}}, {{{{DType::bf16, {65}}}}, {{"k", std::int64_t{1}}}, false}};
+    return {{{{{DType::f32, {3, 37}}}}, {{"k", std::int64_t{5}}}},
+            {{{{DType::bf16, {65}}}}, {{"k", std::int64_t{1}}}, false}};
   }
 };
 
 }  // namespace
 
-/// {the k largest, their positions (i32)} along the last axis, largest first, the lower position first where equal; NaN last.
+/// {the k largest, their positions (i32)} along the last axis, largest first, the lower position first where equal; NaN
+/// last.
 /// @api Values topk(const Value& x, std::int64_t k);
-Values topk(const Value& x, std::int64_t k) { return apply("topk", {x}, {{"k", k}}); }
+Values topk(const Value& x, std::int64_t k) {
+  return apply("topk", {x}, {{"k", k}});
+}
 
 ISOTONE_OP(topk, Topk);
 

@@ -17,7 +17,8 @@ struct Transpose {
     Shape out;
     std::vector<bool> seen(order.size(), false);
     for (const std::int64_t axis : order) {
-      require(axis >= 0 && axis < in[0].rank(), "transpose: axis {} of order {} is none of {}", axis, ir::to_string(order), ir::to_string(in[0]));
+      require(axis >= 0 && axis < in[0].rank(), "transpose: axis {} of order {} is none of {}", axis,
+              ir::to_string(order), ir::to_string(in[0]));
       const auto i = static_cast<std::size_t>(axis);
       require(!seen[i], "transpose: order {} names axis {} twice", ir::to_string(order), axis);
       seen[i] = true;
@@ -49,7 +50,8 @@ struct Transpose {
     }
   }
   static std::vector<Sample> samples() {
-    return {{{{{DType::f32, {4, 6}}}}, {{"order", Ints{1, 0}}}}, {{{{DType::bf16, {2, 3, 5}}}}, {{"order", Ints{2, 0, 1}}}, false},
+    return {{{{{DType::f32, {4, 6}}}}, {{"order", Ints{1, 0}}}},
+            {{{{DType::bf16, {2, 3, 5}}}}, {{"order", Ints{2, 0, 1}}}, false},
             {{{{DType::f32, {2, 3, 4, 5}}}}, {{"order", Ints{0, 2, 1, 3}}}}};
   }
 };

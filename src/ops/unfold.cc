@@ -18,7 +18,8 @@ struct Unfold {
   }
   static Values vjp(const VjpCall& c) {
     const Shape& s = c.inputs[0].shape();
-    return {fold(c.cotangents[0], s[2], s[3], c.attrs.ints("kernel"), c.attrs.ints("stride"), c.attrs.ints("padding"), c.attrs.ints("dilation"))};
+    return {fold(c.cotangents[0], s[2], s[3], c.attrs.ints("kernel"), c.attrs.ints("stride"), c.attrs.ints("padding"),
+                 c.attrs.ints("dilation"))};
   }
   static void reference(const ReferenceCall& c) {
     const Shape& s = c.inputs[0].type->shape;
@@ -51,7 +52,8 @@ struct Unfold {
 
 }  // namespace
 
-/// The windows of x [n, channel, height, width] as [n, position, channel, kernel element]; outside the image stands `fill`.
+/// The windows of x [n, channel, height, width] as [n, position, channel, kernel element]; outside the image stands
+/// `fill`.
 /// @api Value unfold(const Value& x, Ints kernel, Ints stride, Ints padding, Ints dilation, double fill = 0.0);
 Value unfold(const Value& x, Ints kernel, Ints stride, Ints padding, Ints dilation, double fill) {
   Attrs a = window_attrs(std::move(kernel), std::move(stride), std::move(padding), std::move(dilation));

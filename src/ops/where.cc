@@ -12,7 +12,8 @@ struct Where {
     require(in.size() == 3, "where: takes a condition and two tensors, got {} inputs", in.size());
     require(in[0].dtype == DType::boolean, "where: the condition must be bool, got {}", ir::to_string(in[0]));
     require_same_dtype(name, in, 1, 2);
-    return {{in[1].dtype, ir::broadcast_shapes(in[0].shape, ir::broadcast_shapes(in[1].shape, in[2].shape, name), name)}};
+    return {
+        {in[1].dtype, ir::broadcast_shapes(in[0].shape, ir::broadcast_shapes(in[1].shape, in[2].shape, name), name)}};
   }
   static Values vjp(const VjpCall& c) {
     const Value& g = c.cotangents[0];
@@ -50,7 +51,9 @@ struct Where {
 
 /// a where `condition` (bool) holds, else b. a and b of one dtype; the three shapes broadcast.
 /// @api Value where(const Value& condition, const Value& a, const Value& b);
-Value where(const Value& condition, const Value& a, const Value& b) { return apply1("where", {condition, a, b}); }
+Value where(const Value& condition, const Value& a, const Value& b) {
+  return apply1("where", {condition, a, b});
+}
 
 ISOTONE_OP(where, Where);
 

@@ -53,7 +53,8 @@ class Rewriter {
       given.push_back(map[static_cast<std::size_t>(v)]);
     }
     const ir::Values outputs = def.decompose(inputs, i.attrs);
-    require(outputs.size() == i.outputs.size(), "{}: its decomposition gives {} values instead of {}", i.op, outputs.size(), i.outputs.size());
+    require(outputs.size() == i.outputs.size(), "{}: its decomposition gives {} values instead of {}", i.op,
+            outputs.size(), i.outputs.size());
     const ir::Flattened part = ir::flatten(outputs, stops);
     std::vector<ValueId> inner(part.graph.types.size(), ir::kNone);
     for (std::size_t k = 0; k < given.size(); ++k) {
@@ -64,7 +65,8 @@ class Rewriter {
     run(part.graph, inner);
     region_ = saved;
     for (std::size_t k = 0; k < outputs.size(); ++k) {
-      require(outputs[k].type() == from.types[static_cast<std::size_t>(i.outputs[k])], "{}: output {} is {}, but its decomposition gives {}", i.op, k,
+      require(outputs[k].type() == from.types[static_cast<std::size_t>(i.outputs[k])],
+              "{}: output {} is {}, but its decomposition gives {}", i.op, k,
               ir::to_string(from.types[static_cast<std::size_t>(i.outputs[k])]), ir::to_string(outputs[k].type()));
       map[static_cast<std::size_t>(i.outputs[k])] = inner[static_cast<std::size_t>(part.graph.outputs[k])];
     }

@@ -1,4 +1,5 @@
-// Replaces composites that the device does not take by what they are made of, until only primitives and taken ones are left.
+// Replaces composites that the device does not take by what they are made of, until only primitives and taken ones are
+// left.
 #pragma once
 
 #include <functional>

@@ -26,7 +26,9 @@ struct Contribution {
 };
 
 /// Indices, masks and quantised weights carry no gradient: what made them is not looked at.
-bool carries(const Value& v) { return is_float(v.dtype()); }
+bool carries(const Value& v) {
+  return is_float(v.dtype());
+}
 
 /// The nodes between `wrt` and `outputs`, descending by id: those whose gradient matters.
 std::vector<Node*> path(const Values& outputs, const std::unordered_set<const Node*>& targets) {

@@ -15,8 +15,9 @@ struct PassReport {
   bool changed = false;
 };
 
-/// Runs every pass, verifying the graph after each. Passes named in ISOTONE_SKIP_PASSES (comma-separated) are left out, for
-/// finding faults; ISOTONE_PRINT_PASSES=1 prints the graph after each on stderr. `reports` (may be null) is filled in.
+/// Runs every pass, verifying the graph after each. Passes named in ISOTONE_SKIP_PASSES (comma-separated) are left out,
+/// for finding faults; ISOTONE_PRINT_PASSES=1 prints the graph after each on stderr. `reports` (may be null) is filled
+/// in.
 ir::Graph run_pipeline(ir::Graph graph, const Takes& takes, std::vector<PassReport>* reports = nullptr);
 
 }  // namespace isotone::passes

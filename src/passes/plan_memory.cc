@@ -14,7 +14,8 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& buffers) {
   std::map<int, std::ptrdiff_t> change;
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
   std::vector<std::size_t> placed;  // ascending by offset
   for (const std::size_t i : order) {
     const Lifetime& mine = buffers[i];

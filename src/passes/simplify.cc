@@ -7,7 +7,8 @@ namespace isotone::passes {
 namespace {
 
 std::uint64_t key_of(const ir::Instruction& i, const std::vector<ir::ValueId>& inputs) {
-  std::uint64_t h = std::hash<std::string_view>{}(i.op) ^ (static_cast<std::uint64_t>(static_cast<std::uint32_t>(i.region)) << 17);
+  std::uint64_t h =
+      std::hash<std::string_view>{}(i.op) ^ (static_cast<std::uint64_t>(static_cast<std::uint32_t>(i.region)) << 17);
   for (const ir::ValueId v : inputs) {
     h = (h ^ static_cast<std::uint64_t>(static_cast<std::uint32_t>(v))) * 0x100000001b3ULL;
   }

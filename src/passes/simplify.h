@@ -5,7 +5,8 @@
 
 namespace isotone::passes {
 
-/// Removes instructions without readers and merges instructions equal in operation, attributes, inputs and recompute region.
+/// Removes instructions without readers and merges instructions equal in operation, attributes, inputs and recompute
+/// region.
 ir::Graph simplify(const ir::Graph& graph);
 
 }  // namespace isotone::passes

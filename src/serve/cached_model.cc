@@ -25,7 +25,8 @@ class CachedSequence : public Sequence {
     check(tokens);
     std::int64_t index = 0;
     while (!tokens.empty()) {
-      const std::size_t n = std::min<std::size_t>(tokens.size(), 128);  // 128 rows of logits are 25 MB at a usual vocabulary
+      const std::size_t n =
+          std::min<std::size_t>(tokens.size(), 128);  // 128 rows of logits are 25 MB at a usual vocabulary
       logits_ = run(tokens.first(n), true);
       for (std::size_t i = 0; i < n; ++i) {
         visit(index++, logits_view(static_cast<std::int64_t>(i)));
@@ -45,10 +46,11 @@ class CachedSequence : public Sequence {
   void check(std::span<const std::int32_t> tokens) const {
     require(!tokens.empty(), "extend: needs at least one token");
     for (const std::int32_t id : tokens) {
-      require(id >= 0 && id < model_.vocab_size(), "token id {} is outside the vocabulary of {}", id, model_.vocab_size());
+      require(id >= 0 && id < model_.vocab_size(), "token id {} is outside the vocabulary of {}", id,
+              model_.vocab_size());
     }
-    require(length_ + static_cast<std::int64_t>(tokens.size()) <= model_.context_, "{} tokens after {} are over the context length of {}",
-            tokens.size(), length_, model_.context_);
+    require(length_ + static_cast<std::int64_t>(tokens.size()) <= model_.context_,
+            "{} tokens after {} are over the context length of {}", tokens.size(), length_, model_.context_);
   }
 
   [[nodiscard]] std::span<const float> logits_view(std::int64_t row) const {
@@ -126,7 +128,9 @@ CachedModel::CachedModel(ModelConfig config, models::LoadedWeights weights, std:
       last_([this](const Tensors& a) { return trace(a, false); }, donate_cache(config_)),
       all_([this](const Tensors& a) { return trace(a, true); }, donate_cache(config_)) {}
 
-std::unique_ptr<Sequence> CachedModel::start() { return std::make_unique<CachedSequence>(*this); }
+std::unique_ptr<Sequence> CachedModel::start() {
+  return std::make_unique<CachedSequence>(*this);
+}
 
 Tensors CachedModel::trace(const Tensors& a, bool all_logits) const {
   const auto layers = static_cast<std::ptrdiff_t>(config_.n_layers);
@@ -135,7 +139,8 @@ Tensors CachedModel::trace(const Tensors& a, bool all_logits) const {
   if (!all_logits) {
     hidden = ops::slice_axis(hidden, 1, hidden.dim(1) - 1, hidden.dim(1));
   }
-  Tensors out{Tensor(ops::reshape(architecture_.logits(config_, weights_.parameters, hidden), {-1, config_.vocab_size}))};
+  Tensors out{
+      Tensor(ops::reshape(architecture_.logits(config_, weights_.parameters, hidden), {-1, config_.vocab_size}))};
   out.insert(out.end(), state.k_pages().begin(), state.k_pages().end());
   out.insert(out.end(), state.v_pages().begin(), state.v_pages().end());
   return out;

@@ -30,9 +30,11 @@ std::unique_ptr<LoadedModel> load_model(const std::string& path, const LoadOptio
   const models::WeightDtype dtype = models::parse_weight_dtype(options.dtype);
   const std::shared_ptr<ModelFiles> files = open_model(path);
   const std::int64_t most = files->config().max_position;
-  require(options.context_length <= most, "a context of {} tokens was asked for; {} was made for at most {}", options.context_length, path, most);
+  require(options.context_length <= most, "a context of {} tokens was asked for; {} was made for at most {}",
+          options.context_length, path, most);
   // The tokenizer is built beside the weights: both take tens of milliseconds.
-  std::future<text::Tokenizer> tokenizer = std::async(std::launch::async, [files] { return models::load_tokenizer(*files); });
+  std::future<text::Tokenizer> tokenizer =
+      std::async(std::launch::async, [files] { return models::load_tokenizer(*files); });
   auto out = std::make_unique<LoadedModel>();
   models::LoadedWeights weights = models::load_weights(*files, dtype, true);
   out->model = std::make_unique<CachedModel>(files->config(), std::move(weights), options.context_length);
@@ -40,8 +42,9 @@ std::unique_ptr<LoadedModel> load_model(const std::string& path, const LoadOptio
   if (const std::string source = files->chat_template(); !source.empty()) {
     out->chat = text::ChatTemplate(source);
   }
-  require(out->tokenizer.vocab_size() <= files->config().vocab_size, "{}: the tokenizer has {} tokens, the model only {}", path,
-          out->tokenizer.vocab_size(), files->config().vocab_size);
+  require(out->tokenizer.vocab_size() <= files->config().vocab_size,
+          "{}: the tokenizer has {} tokens, the model only {}", path, out->tokenizer.vocab_size(),
+          files->config().vocab_size);
   for (const std::int64_t id : files->config().eos_ids) {
     out->stop_ids.push_back(static_cast<std::int32_t>(id));
   }

@@ -30,7 +30,8 @@ Json head_json(const AnswerHead& head, bool piece) {
           {"object", object},
           {"created", head.created},
           {"model", head.model},
-          {"system_fingerprint", fmt::format("isotone-numerics-{}-{}", kNumericsVersion, numerics_profile_name(numerics_profile()))}};
+          {"system_fingerprint",
+           fmt::format("isotone-numerics-{}-{}", kNumericsVersion, numerics_profile_name(numerics_profile()))}};
 }
 
 Json chat_entry(const text::Tokenizer& tokenizer, std::int32_t token, float logprob) {

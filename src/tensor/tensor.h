@@ -41,8 +41,8 @@ class Tensor : public Value {
   [[nodiscard]] std::vector<std::byte> to_bytes() const;
   /// The only element, as f32.
   [[nodiscard]] float item() const;
-  /// Host memory of the computed value, or null where the device keeps it elsewhere. Runs what is needed. Valid as long as
-  /// the tensor is.
+  /// Host memory of the computed value, or null where the device keeps it elsewhere. Runs what is needed. Valid as long
+  /// as the tensor is.
   [[nodiscard]] const void* host() const;
   /// "f32[2, 3] {1, 2, 3, ...}": the type and the first elements.
   [[nodiscard]] std::string describe() const;

@@ -13,9 +13,10 @@ namespace isotone {
 using Tensors = std::vector<Tensor>;
 using Function = std::function<Tensors(const Tensors&)>;
 
-/// The function that gives {f(x)[0], gradients of f(x)[0] to every x} lazily. f's first result must be a scalar (no axes); its
-/// other results are returned too. Integer arguments get no gradient: an empty Tensor stands in their place. Gradients of
-/// parameters are f32 whatever they are computed in (docs/numerics.md, section 6). Gradients can be differentiated again.
+/// The function that gives {f(x)[0], gradients of f(x)[0] to every x} lazily. f's first result must be a scalar (no
+/// axes); its other results are returned too. Integer arguments get no gradient: an empty Tensor stands in their place.
+/// Gradients of parameters are f32 whatever they are computed in (docs/numerics.md, section 6). Gradients can be
+/// differentiated again.
 struct ValueAndGrad {
   Tensors values;
   Tensors gradients;
@@ -33,8 +34,8 @@ struct CompileSettings {
   std::vector<std::size_t> donate;
 };
 
-/// f traced once for each list of argument types, rewritten, planned and kept. Tensors that f captures are taken as they are
-/// at the first call. Calling it computes at once. Not to be called from several threads at a time.
+/// f traced once for each list of argument types, rewritten, planned and kept. Tensors that f captures are taken as
+/// they are at the first call. Calling it computes at once. Not to be called from several threads at a time.
 class Compiled {
  public:
   Compiled(Function f, CompileSettings settings = {});

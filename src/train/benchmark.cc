@@ -72,7 +72,8 @@ data::Batch random_batch(const ModelConfig& c, const BenchmarkOptions& o) {
   b.tokens = o.seq;
   const Philox philox(2, "ids");
   for (std::int64_t i = 0; i < o.batch * o.seq; ++i) {
-    b.ids.push_back(static_cast<std::int32_t>(philox.bits(static_cast<std::uint64_t>(i)) % static_cast<std::uint32_t>(c.vocab_size)));
+    b.ids.push_back(static_cast<std::int32_t>(philox.bits(static_cast<std::uint64_t>(i)) %
+                                              static_cast<std::uint32_t>(c.vocab_size)));
     b.positions.push_back(static_cast<std::int32_t>(i % o.seq));
     b.starts.push_back(0);
   }
@@ -84,7 +85,8 @@ data::Batch random_batch(const ModelConfig& c, const BenchmarkOptions& o) {
 }  // namespace
 
 BenchmarkResult benchmark_training(const BenchmarkOptions& o) {
-  require(o.seq % kAttentionBlock == 0, "bench train: a sequence of {} tokens is not a multiple of {}", o.seq, kAttentionBlock);
+  require(o.seq % kAttentionBlock == 0, "bench train: a sequence of {} tokens is not a multiple of {}", o.seq,
+          kAttentionBlock);
   const ModelConfig config = config_of(o);
   Recipe recipe;
   recipe.grain_tokens = o.seq;

@@ -13,14 +13,14 @@ struct BenchmarkOptions {
   std::int64_t batch = 1;     ///< grains, computed at once
   std::int64_t seq = 512;     ///< tokens of a grain, a multiple of 64
   DType dtype = DType::f32;
-  std::int64_t steps = 5;     ///< timed ones, after one that is not
+  std::int64_t steps = 5;           ///< timed ones, after one that is not
   std::string recompute = "light";  ///< as in a recipe
 };
 
 struct BenchmarkResult {
   double seconds = 0.0;  ///< of the median step
   double tok_s = 0.0;
-  double loss = 0.0;     ///< of the last step
+  double loss = 0.0;              ///< of the last step
   std::size_t planned_bytes = 0;  ///< parameters, moments, gradients, and the plan's intermediate values
 };
 

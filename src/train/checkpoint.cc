@@ -43,12 +43,14 @@ json hashes_of(const std::vector<TensorView>& tensors) {
   return out;
 }
 
-Tensor checked_tensor(const Safetensors& file, const std::string& name, const Shape& shape, const json& hashes, const std::string& path) {
+Tensor checked_tensor(const Safetensors& file, const std::string& name, const Shape& shape, const json& hashes,
+                      const std::string& path) {
   const TensorView t = file.tensor(name);
-  require(t.dtype == DType::f32 && t.shape == shape, "{}: tensor '{}' is {}{}, not f32{}", path, name, dtype_name(t.dtype), ir::to_string(t.shape),
-          ir::to_string(shape));
+  require(t.dtype == DType::f32 && t.shape == shape, "{}: tensor '{}' is {}{}, not f32{}", path, name,
+          dtype_name(t.dtype), ir::to_string(t.shape), ir::to_string(shape));
   require(hashes.contains(name) && hashes[name].is_string(), "{}: the manifest has no checksum of '{}'", path, name);
-  require(sha256_hex(t.data) == hashes[name].get<std::string>(), "{}: tensor '{}' is damaged: its checksum differs from the manifest's", path, name);
+  require(sha256_hex(t.data) == hashes[name].get<std::string>(),
+          "{}: tensor '{}' is damaged: its checksum differs from the manifest's", path, name);
   return Tensor::from_bytes(t.data.data(), {t.dtype, t.shape});
 }
 
@@ -61,7 +63,8 @@ ModelText model_text_of(const ModelFiles& files, const text::Tokenizer& tokenize
   out.config_json = model_config_json(config);
   out.generation_json = config.generation_json;
   out.tokenizer_json = files.is_gguf() ? tokenizer.to_json() : files.tokenizer_json();
-  out.tokenizer_config_json = files.is_gguf() ? tokenizer_config_json_of(*files.gguf_tokenizer(), config.max_position) : files.tokenizer_config_json();
+  out.tokenizer_config_json = files.is_gguf() ? tokenizer_config_json_of(*files.gguf_tokenizer(), config.max_position)
+                                              : files.tokenizer_config_json();
   if (!files.is_gguf() && !files.chat_template().empty()) {
     // The template may have come from a file of its own: keep it where every reader looks.
     json c = out.tokenizer_config_json.empty() ? json::object() : json::parse(out.tokenizer_config_json);
@@ -71,7 +74,9 @@ ModelText model_text_of(const ModelFiles& files, const text::Tokenizer& tokenize
   return out;
 }
 
-std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:06d}", step); }
+std::string checkpoint_name(std::int64_t step) {
+  return fmt::format("step-{:06d}", step);
+}
 
 std::vector<std::string> list_checkpoints(const std::string& out) {
   std::vector<std::pair<std::int64_t, std::string>> found;
@@ -79,8 +84,8 @@ std::vector<std::string> list_checkpoints(const std::string& out) {
     return {};
   }
   for (const std::string& name : list_folder(out)) {
-    if (name.starts_with("step-") && !is_aside_name(name) && name.find_first_not_of("0123456789", 5) == std::string::npos && name.size() > 5 &&
-        name.size() < 20) {
+    if (name.starts_with("step-") && !is_aside_name(name) &&
+        name.find_first_not_of("0123456789", 5) == std::string::npos && name.size() > 5 && name.size() < 20) {
       found.emplace_back(std::stoll(name.substr(5)), join_path(out, name));
     }
   }
@@ -92,7 +97,8 @@ std::vector<std::string> list_checkpoints(const std::string& out) {
   return paths;
 }
 
-void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text, const std::string& fingerprint) {
+void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text,
+                     const std::string& fingerprint) {
   AsideFolder aside(folder);
   std::vector<TensorView> weights, optimiser;
   for (const auto& [name, t] : state.parameters.all()) {
@@ -123,7 +129,8 @@ void save_checkpoint(const std::string& folder, const TrainState& state, const M
   aside.commit();
 }
 
-TrainState load_checkpoint(const std::string& folder, const std::vector<nn::ParameterSpec>& specs, const std::string& fingerprint) {
+TrainState load_checkpoint(const std::string& folder, const std::vector<nn::ParameterSpec>& specs,
+                           const std::string& fingerprint) {
   const std::string path = join_path(folder, "manifest.json");
   require(path_exists(folder), "{}: there is no such checkpoint", folder);
   require(path_exists(path), "{}: there is no manifest.json, so this is no complete checkpoint", folder);
@@ -148,12 +155,17 @@ TrainState load_checkpoint(const std::string& folder, const std::vector<nn::Para
     }
   };
   same_run(numerics == kNumericsVersion,
-           fmt::format("written under version {} of the numerics contract, this program keeps version {}", numerics, kNumericsVersion));
+           fmt::format("written under version {} of the numerics contract, this program keeps version {}", numerics,
+                       kNumericsVersion));
   const std::string_view mine = numerics_profile_name(numerics_profile());
-  same_run(profile == mine, fmt::format("made under the numerics profile {}, this run is under {}; set train.numerics = \"{}\" or --numerics {}", profile,
-                                        mine, profile, profile));
-  same_run(recipe == fingerprint, "the checkpoint was made by another recipe; use that one, another out folder, or --resume never");
-  const Safetensors weights(join_path(folder, "model.safetensors")), optimiser(join_path(folder, "optimiser.safetensors"));
+  same_run(profile == mine,
+           fmt::format(
+               "made under the numerics profile {}, this run is under {}; set train.numerics = \"{}\" or --numerics {}",
+               profile, mine, profile, profile));
+  same_run(recipe == fingerprint,
+           "the checkpoint was made by another recipe; use that one, another out folder, or --resume never");
+  const Safetensors weights(join_path(folder, "model.safetensors")),
+      optimiser(join_path(folder, "optimiser.safetensors"));
   const json& hashes = manifest["sha256"];
   for (const nn::ParameterSpec& s : specs) {
     state.parameters.set(s.name, checked_tensor(weights, s.name, s.shape, hashes, weights.path()));

@@ -26,10 +26,11 @@ struct ModelText {
 };
 ModelText model_text_of(const ModelFiles& files, const text::Tokenizer& tokenizer);
 
-/// Writes `folder` whole or not at all: model.safetensors, optimiser.safetensors, the model's text files and manifest.json
-/// with the SHA-256 of every tensor, the recipe's fingerprint and the numerics contract's version. Throws Error for a full
-/// disk or a folder that cannot be written, leaving what was there before.
-void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text, const std::string& fingerprint);
+/// Writes `folder` whole or not at all: model.safetensors, optimiser.safetensors, the model's text files and
+/// manifest.json with the SHA-256 of every tensor, the recipe's fingerprint and the numerics contract's version. Throws
+/// Error for a full disk or a folder that cannot be written, leaving what was there before.
+void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text,
+                     const std::string& fingerprint);
 
 /// A checkpoint that is whole but belongs to another run: another recipe, numerics profile or version of the contract.
 class OtherRun : public Error {
@@ -39,7 +40,8 @@ class OtherRun : public Error {
 
 /// Loads and verifies a checkpoint. Throws Error naming the file or the tensor that is damaged, and OtherRun where the
 /// recipe's fingerprint is not `fingerprint`.
-TrainState load_checkpoint(const std::string& folder, const std::vector<nn::ParameterSpec>& specs, const std::string& fingerprint);
+TrainState load_checkpoint(const std::string& folder, const std::vector<nn::ParameterSpec>& specs,
+                           const std::string& fingerprint);
 
 /// Folders "step-N" below `out`, newest first; leftovers of killed saves are not listed.
 std::vector<std::string> list_checkpoints(const std::string& out);

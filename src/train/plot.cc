@@ -63,13 +63,17 @@ std::string loss_svg(const std::string& title, const std::vector<Curve>& curves)
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{}\" y=\"24\" font-size=\"15\">{}</text>\n",
       kWidth, kHeight, kLeft, escaped(title));
   for (double y = ay.low; y <= ay.high + ay.tick / 2; y += ay.tick) {
-    s += fmt::format("<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"#ddd\"/><text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.4g}</text>\n", kLeft, py(y),
-                     kWidth - kRight, kLeft - 8, py(y) + 4, std::abs(y) < ay.tick / 1e6 ? 0.0 : y);
+    s += fmt::format(
+        "<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"#ddd\"/><text x=\"{:.1f}\" y=\"{:.1f}\" "
+        "text-anchor=\"end\">{:.4g}</text>\n",
+        kLeft, py(y), kWidth - kRight, kLeft - 8, py(y) + 4, std::abs(y) < ay.tick / 1e6 ? 0.0 : y);
   }
   for (double x = ax.low; x <= ax.high + ax.tick / 2; x += ax.tick) {
-    s += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.6g}</text>\n", px(x), kHeight - kBottom + 18, x);
+    s += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.6g}</text>\n", px(x),
+                     kHeight - kBottom + 18, x);
   }
-  s += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">step</text>\n", (kLeft + kWidth - kRight) / 2, kHeight - 10);
+  s += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">step</text>\n",
+                   (kLeft + kWidth - kRight) / 2, kHeight - 10);
   const char* const colours[] = {"#1f6fb4", "#d1495b", "#2e8b57", "#8a5fbf"};
   double legend = kLeft + 8;
   for (std::size_t i = 0; i < curves.size(); ++i) {
@@ -83,7 +87,8 @@ std::string loss_svg(const std::string& title, const std::vector<Curve>& curves)
     if (!path.empty()) {
       s += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\"/>\n", path, colour);
     }
-    s += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>\n", legend, kTop - 4, colour, escaped(curves[i].name));
+    s += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>\n", legend, kTop - 4, colour,
+                     escaped(curves[i].name));
     legend += 24 + 8 * static_cast<double>(curves[i].name.size());
   }
   return s + "</svg>\n";

@@ -1,9 +1,9 @@
 #include "train/recipe.h"
 
+#include <toml++/toml.h>
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <toml++/toml.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -39,7 +39,8 @@ std::string text(const toml::node& v, const std::string& where) {
 
 std::string choice(const toml::node& v, const std::string& where, const std::vector<std::string>& allowed) {
   const std::string s = text(v, where);
-  require(std::find(allowed.begin(), allowed.end(), s) != allowed.end(), "{} is '{}'; choose one of: {}", where, s, fmt::join(allowed, ", "));
+  require(std::find(allowed.begin(), allowed.end(), s) != allowed.end(), "{} is '{}'; choose one of: {}", where, s,
+          fmt::join(allowed, ", "));
   return s;
 }
 
@@ -60,9 +61,12 @@ std::map<std::string, Setter> setters(Recipe& r) {
   const auto number = [](double& to, double low, double high) {
     return [&to, low, high](const toml::node& v, const std::string& w) { to = real(v, w, low, high); };
   };
-  const auto words = [](std::string& to) { return [&to](const toml::node& v, const std::string& w) { to = text(v, w); }; };
+  const auto words = [](std::string& to) {
+    return [&to](const toml::node& v, const std::string& w) { to = text(v, w); };
+  };
   const auto one_of = [](std::string& to, std::vector<std::string> allowed) {
-    return [&to, allowed = std::move(allowed)](const toml::node& v, const std::string& w) { to = choice(v, w, allowed); };
+    return
+        [&to, allowed = std::move(allowed)](const toml::node& v, const std::string& w) { to = choice(v, w, allowed); };
   };
   return {
       {"model.path", words(r.model)},
@@ -85,8 +89,12 @@ std::map<std::string, Setter> setters(Recipe& r) {
       {"schedule.final_share", number(r.final_share, 0.0, 1.0)},
       {"schedule.decay_share", number(r.decay_share, 0.0, 1.0)},
       {"train.steps", whole(r.steps, 1, kMany)},
-      {"train.dtype", [&r](const toml::node& v, const std::string& w) { r.dtype = parse_dtype(choice(v, w, {"f32", "bf16"})); }},
-      {"train.seed", [&r](const toml::node& v, const std::string& w) { r.seed = static_cast<std::uint64_t>(integer(v, w, 0, INT64_MAX)); }},
+      {"train.dtype",
+       [&r](const toml::node& v, const std::string& w) {
+         r.dtype = parse_dtype(choice(v, w, {"f32", "bf16"}));
+       }},
+      {"train.seed", [&r](const toml::node& v,
+                          const std::string& w) { r.seed = static_cast<std::uint64_t>(integer(v, w, 0, INT64_MAX)); }},
       {"train.numerics", one_of(r.numerics, {"pairdot-1", "amx-1"})},
       {"train.recompute", one_of(r.recompute, {"none", "light", "mlp", "layer"})},
       {"train.eval_every", whole(r.eval_every, 0, kMany)},
@@ -119,26 +127,33 @@ Recipe parse_recipe(const std::string& content, const std::string& name) {
         for (const auto& [k, setter] : known) {
           names.push_back(k);
         }
-        fail("{}, line {}: there is no key '{}'; did you mean '{}'?", name, key.source().begin.line, full, nearest_text(full, names));
+        fail("{}, line {}: there is no key '{}'; did you mean '{}'?", name, key.source().begin.line, full,
+             nearest_text(full, names));
       }
       it->second(value, fmt::format("{}, line {}: {}", name, key.source().begin.line, full));
     }
   }
-  require(r.model.empty() != r.config.empty(), "{}: [model] needs either path (a model to start from) or config (of a fresh one)", name);
-  require(r.config.empty() || !r.tokenizer.empty(), "{}: a fresh model needs model.tokenizer, a folder or .gguf that has one", name);
+  require(r.model.empty() != r.config.empty(),
+          "{}: [model] needs either path (a model to start from) or config (of a fresh one)", name);
+  require(r.config.empty() || !r.tokenizer.empty(),
+          "{}: a fresh model needs model.tokenizer, a folder or .gguf that has one", name);
   require(!r.files.empty(), "{}: data.files is missing or empty", name);
-  require(r.grain_tokens % kAttentionBlock == 0, "{}: data.grain_tokens is {}; it must be a multiple of {}", name, r.grain_tokens, kAttentionBlock);
+  require(r.grain_tokens % kAttentionBlock == 0, "{}: data.grain_tokens is {}; it must be a multiple of {}", name,
+          r.grain_tokens, kAttentionBlock);
   require(r.warmup < r.steps, "{}: schedule.warmup ({}) must be below train.steps ({})", name, r.warmup, r.steps);
   require(r.eval_every == 0 || !r.validation.empty(), "{}: train.eval_every needs data.validation", name);
   return r;
 }
 
-Recipe read_recipe(const std::string& path) { return parse_recipe(read_text_file(path, 1 << 20), path); }
+Recipe read_recipe(const std::string& path) {
+  return parse_recipe(read_text_file(path, 1 << 20), path);
+}
 
 std::string Recipe::fingerprint() const {
-  return sha256_hex(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{:a}|{:a}|{:a}|{}|{}|{:a}|{:a}|{}|{}|{}|{}", kNumericsVersion, model, config,
-                                tokenizer, kind, fmt::join(files, ","), grain_tokens, rounds, grains, lr, beta1, beta2, eps, weight_decay, clip,
-                                schedule, warmup, final_share, decay_share, steps, dtype_name(dtype), seed, fmt::join(validation, ",")));
+  return sha256_hex(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{:a}|{:a}|{:a}|{}|{}|{:a}|{:a}|{}|{}|{}|{}",
+                                kNumericsVersion, model, config, tokenizer, kind, fmt::join(files, ","), grain_tokens,
+                                rounds, grains, lr, beta1, beta2, eps, weight_decay, clip, schedule, warmup,
+                                final_share, decay_share, steps, dtype_name(dtype), seed, fmt::join(validation, ",")));
 }
 
 double learning_rate(const Recipe& r, std::int64_t step) {

@@ -36,7 +36,7 @@ struct Recipe {
   std::string numerics;  ///< profile of docs/numerics.md, section 3; empty: the process's
   /// What is computed again in the backward pass, not kept: none, light (norms and SwiGLU), mlp or layer. Equal bits.
   std::string recompute = "light";
-  std::int64_t eval_every = 0;     ///< steps; 0: never
+  std::int64_t eval_every = 0;  ///< steps; 0: never
   std::int64_t eval_grains = 8;
   std::int64_t checkpoint_every = 0;  ///< steps; 0: at the end only
   std::int64_t keep = 2;              ///< newest checkpoints kept
@@ -46,8 +46,8 @@ struct Recipe {
   [[nodiscard]] std::string fingerprint() const;
 };
 
-/// Reads and checks a recipe; relative paths are taken from the working directory. Throws Error naming the file, the key, what
-/// was found and what is allowed; for an unknown key, the nearest known one.
+/// Reads and checks a recipe; relative paths are taken from the working directory. Throws Error naming the file, the
+/// key, what was found and what is allowed; for an unknown key, the nearest known one.
 Recipe read_recipe(const std::string& path);
 Recipe parse_recipe(const std::string& text, const std::string& name);
 

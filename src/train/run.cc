@@ -46,8 +46,10 @@ Setup open_setup(const Recipe& r) {
   ModelConfig f32 = s.config;
   f32.dtype = DType::f32;
   s.text.config_json = model_config_json(f32);
-  require(s.tokenizer.vocab_size() <= s.config.vocab_size, "the tokenizer has {} tokens, the model only {}", s.tokenizer.vocab_size(), s.config.vocab_size);
-  require(r.grain_tokens <= s.config.max_position, "data.grain_tokens is {}, over the model's {} positions", r.grain_tokens, s.config.max_position);
+  require(s.tokenizer.vocab_size() <= s.config.vocab_size, "the tokenizer has {} tokens, the model only {}",
+          s.tokenizer.vocab_size(), s.config.vocab_size);
+  require(r.grain_tokens <= s.config.max_position, "data.grain_tokens is {}, over the model's {} positions",
+          r.grain_tokens, s.config.max_position);
   s.specs = models::architecture_of(s.config).parameters(s.config);
   return s;
 }
@@ -55,7 +57,8 @@ Setup open_setup(const Recipe& r) {
 data::GrainStore read_data(const Recipe& r, const Setup& s, const std::vector<std::string>& files) {
   std::vector<data::Document> documents;
   for (const std::string& path : files) {
-    std::vector<data::Document> more = r.kind == "chat" ? data::read_chats(path, s.tokenizer, s.chat) : data::read_text(path, s.tokenizer);
+    std::vector<data::Document> more =
+        r.kind == "chat" ? data::read_chats(path, s.tokenizer, s.chat) : data::read_text(path, s.tokenizer);
     std::move(more.begin(), more.end(), std::back_inserter(documents));
   }
   return {documents, r.grain_tokens, r.seed};
@@ -99,7 +102,8 @@ class Metrics {
       end = end == std::string::npos ? old.size() : end;
       const json line = json::parse(old.substr(at, end - at), nullptr, false);
       at = end + 1;
-      if (line.is_object() && line.value("step", std::int64_t{0}) >= 1 && line.value("step", std::int64_t{0}) <= from_step) {
+      if (line.is_object() && line.value("step", std::int64_t{0}) >= 1 &&
+          line.value("step", std::int64_t{0}) <= from_step) {
         text_ += line.dump() + "\n";
         note(line);
       }
@@ -107,8 +111,9 @@ class Metrics {
   }
 
   void add(const StepReport& s) {
-    text_ += fmt::format(R"({{"step": {}, "loss": {:.9g}, "grad_norm": {:.9g}, "lr": {:.9g}, "tokens": {}, "tok_s": {:.1f}, "batch_sha256": "{}")", s.step, s.loss,
-                         s.grad_norm, s.lr, s.tokens, s.tok_s, s.batch_sha256);
+    text_ += fmt::format(
+        R"({{"step": {}, "loss": {:.9g}, "grad_norm": {:.9g}, "lr": {:.9g}, "tokens": {}, "tok_s": {:.1f}, "batch_sha256": "{}")",
+        s.step, s.loss, s.grad_norm, s.lr, s.tokens, s.tok_s, s.batch_sha256);
     if (s.eval_loss >= 0.0) {
       text_ += fmt::format(R"(, "eval_loss": {:.9g})", s.eval_loss);
       eval_.points.emplace_back(s.step, s.eval_loss);
@@ -144,14 +149,16 @@ class Metrics {
 };
 
 /// The newest checkpoint that verifies; damaged ones are told about.
-std::optional<TrainState> find_checkpoint(const Recipe& r, const Setup& s, const RunOptions& o, const RunObserver& observer, std::string& from) {
+std::optional<TrainState> find_checkpoint(const Recipe& r, const Setup& s, const RunOptions& o,
+                                          const RunObserver& observer, std::string& from) {
   if (o.resume != "auto" && o.resume != "never") {
     from = o.resume;
     return load_checkpoint(o.resume, s.specs, r.fingerprint());
   }
   const std::vector<std::string> all = list_checkpoints(r.out);
   if (o.resume == "never") {
-    require(all.empty(), "{}: there is a checkpoint already ({}); remove it, choose another --out, or resume", r.out, all.empty() ? "" : all[0]);
+    require(all.empty(), "{}: there is a checkpoint already ({}); remove it, choose another --out, or resume", r.out,
+            all.empty() ? "" : all[0]);
     return std::nullopt;
   }
   std::string first_fault;

@@ -10,8 +10,8 @@
 namespace isotone::train {
 
 struct RunOptions {
-  /// "auto": go on from the newest good checkpoint in the recipe's out folder; "never": start anew (the folder must hold no
-  /// checkpoint); else the path of a checkpoint.
+  /// "auto": go on from the newest good checkpoint in the recipe's out folder; "never": start anew (the folder must
+  /// hold no checkpoint); else the path of a checkpoint.
   std::string resume = "auto";
   /// Stop after this many steps of this call, with a checkpoint; 0: go on to the end.
   std::int64_t stop_after = 0;
@@ -20,7 +20,7 @@ struct RunOptions {
 };
 
 struct StepReport {
-  std::int64_t step = 0, steps = 0;  ///< done, of all
+  std::int64_t step = 0, steps = 0;     ///< done, of all
   double loss = 0.0, eval_loss = -1.0;  ///< eval_loss below 0: none at this step
   float grad_norm = 0.0F;
   double lr = 0.0, tok_s = 0.0, seconds_left = 0.0;
@@ -38,9 +38,9 @@ struct RunResult {
   std::int64_t step = 0;
   std::int64_t steps_done = 0;  ///< by this call
   double loss = 0.0;            ///< of the last of them
-  bool finished = false;  ///< all steps of the recipe are done
-  std::string checkpoint;  ///< newest one written or found
-  std::string curve;       ///< SVG of the loss
+  bool finished = false;        ///< all steps of the recipe are done
+  std::string checkpoint;       ///< newest one written or found
+  std::string curve;            ///< SVG of the loss
   std::size_t planned_peak_bytes = 0;
 };
 
@@ -53,6 +53,7 @@ struct RunPlan {
 RunPlan plan_run(const Recipe& recipe, const RunOptions& options);
 
 /// Runs the recipe; on a stop request it finishes the step, saves and returns. Throws Error as docs/training.md lists.
-RunResult run(const Recipe& recipe, const RunOptions& options, const RunObserver& observer, const std::stop_token& stop);
+RunResult run(const Recipe& recipe, const RunOptions& options, const RunObserver& observer,
+              const std::stop_token& stop);
 
 }  // namespace isotone::train

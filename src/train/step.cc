@@ -61,15 +61,22 @@ Stepper::Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t m
             return out;
           },
           donate_range(0, specs_.size() + (shared_ < specs_.size() ? 1 : 0))),
-      join_([](const Tensors& a) { return Tensors{Tensor(ops::fan_in({a[0], a[1]}, DType::f32))}; }, donate_range(0, 1)),
-      norm_([](const Tensors& a) { return Tensors{Tensor(ops::sqrt(ops::exact_sum({a.begin(), a.end()}, true)))}; }),
+      join_(
+          [](const Tensors& a) {
+            return Tensors{Tensor(ops::fan_in({a[0], a[1]}, DType::f32))};
+          },
+          donate_range(0, 1)),
+      norm_([](const Tensors& a) {
+        return Tensors{Tensor(ops::sqrt(ops::exact_sum({a.begin(), a.end()}, true)))};
+      }),
       // p, m, v of every parameter, its gradient, and the scalars with and without weight decay.
       update_(
           [this](const Tensors& a) {
             const std::size_t n = specs_.size();
             Tensors p, m, v;
             for (std::size_t i = 0; i < n; ++i) {
-              const Values out = ops::adamw(a[i], a[n + i], a[2 * n + i], a[3 * n + i], a[specs_[i].decay ? 4 * n : 4 * n + 1]);
+              const Values out =
+                  ops::adamw(a[i], a[n + i], a[2 * n + i], a[3 * n + i], a[specs_[i].decay ? 4 * n : 4 * n + 1]);
               p.emplace_back(out[0]);
               m.emplace_back(out[1]);
               v.emplace_back(out[2]);
@@ -95,7 +102,8 @@ Tensors Stepper::losses_of(const Tensors& arguments, Want want) {
       p.set(name, table);
     }
     nn::PackedAttention attention(batch(3));
-    const Tensor hidden = architecture_.hidden(config_, p, batch(0), batch(2), attention, {recipe_.dtype, recompute_of(recipe_)});
+    const Tensor hidden =
+        architecture_.hidden(config_, p, batch(0), batch(2), attention, {recipe_.dtype, recompute_of(recipe_)});
     if (shared_ < n) {
       p.set(specs_[shared_].name, ops::cast(values[n], recipe_.dtype));
     }
@@ -121,13 +129,15 @@ Tensors Stepper::losses_of(const Tensors& arguments, Want want) {
 
 Tensors Stepper::batch_tensors(const data::Batch& b) const {
   const Shape shape{b.grains, b.tokens};
-  return {Tensor::from(b.ids, shape), Tensor::from(b.targets, shape), Tensor::from(b.positions, shape), Tensor::from(b.starts, shape)};
+  return {Tensor::from(b.ids, shape), Tensor::from(b.targets, shape), Tensor::from(b.positions, shape),
+          Tensor::from(b.starts, shape)};
 }
 
-/// Gradients of grains of one round: nodes of the element tree over them, at most micro_grains_ at a time. Where that is not
-/// the whole global batch, the uses of a shared parameter stay apart (its second one last): the contract adds them after
-/// the rounds.
-Tensors Stepper::gradients(const TrainState& state, const data::Batch& batch, float weight, std::vector<float>& losses) {
+/// Gradients of grains of one round: nodes of the element tree over them, at most micro_grains_ at a time. Where that
+/// is not the whole global batch, the uses of a shared parameter stay apart (its second one last): the contract adds
+/// them after the rounds.
+Tensors Stepper::gradients(const TrainState& state, const data::Batch& batch, float weight,
+                           std::vector<float>& losses) {
   if (batch.grains > micro_grains_) {
     const std::int64_t left = (batch.grains + 1) / 2;
     Tensors both = gradients(state, batch.part(0, left), weight, losses);
@@ -182,11 +192,12 @@ StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
   const auto clip_at = static_cast<float>(recipe_.clip);
   const float clip = std::min(1.0F, clip_at / (result.grad_norm + 1e-6F));
   const auto scalars = [&](double decay) {
-    return Tensor::from(std::vector<float>{static_cast<float>(learning_rate(recipe_, state.step)), static_cast<float>(recipe_.beta1),
-                                           static_cast<float>(recipe_.beta2), static_cast<float>(recipe_.eps), static_cast<float>(decay),
-                                           static_cast<float>(1.0 / (1.0 - fmath64::pow(recipe_.beta1, t))),
-                                           static_cast<float>(1.0 / (1.0 - fmath64::pow(recipe_.beta2, t))), clip},
-                        {8});
+    return Tensor::from(
+        std::vector<float>{static_cast<float>(learning_rate(recipe_, state.step)), static_cast<float>(recipe_.beta1),
+                           static_cast<float>(recipe_.beta2), static_cast<float>(recipe_.eps),
+                           static_cast<float>(decay), static_cast<float>(1.0 / (1.0 - fmath64::pow(recipe_.beta1, t))),
+                           static_cast<float>(1.0 / (1.0 - fmath64::pow(recipe_.beta2, t))), clip},
+        {8});
   };
   Tensors arguments;
   for (nn::Parameters* group : {&state.parameters, &state.m, &state.v}) {
@@ -250,7 +261,8 @@ void Stepper::name_fault(const TrainState& state, const data::Batch& batch, cons
   };
   const std::string hint = "the last checkpoint is whole; try a lower learning rate, or look at the data of this batch";
   for (const nn::ParameterSpec& s : specs_) {
-    require(!bad(state.parameters.at(s.name)), "step {}: parameter '{}' holds a NaN or an infinity; {}", state.step, s.name, hint);
+    require(!bad(state.parameters.at(s.name)), "step {}: parameter '{}' holds a NaN or an infinity; {}", state.step,
+            s.name, hint);
   }
   // Forward again, to find the first value.
   nn::Parameters p;
@@ -265,12 +277,15 @@ void Stepper::name_fault(const TrainState& state, const data::Batch& batch, cons
     nn::PackedAttention attention(b[3]);
     const Tensor hidden = architecture_.hidden(config_, p, b[0], b[2], attention, {recipe_.dtype});
     require(!bad(hidden), "step {}: the last hidden state holds a NaN or an infinity; {}", state.step, hint);
-    require(!bad(architecture_.logits(config_, p, hidden)), "step {}: the logits hold a NaN or an infinity; {}", state.step, hint);
+    require(!bad(architecture_.logits(config_, p, hidden)), "step {}: the logits hold a NaN or an infinity; {}",
+            state.step, hint);
   }
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    require(!bad(gradients[i]), "step {}: the gradient of '{}' holds a NaN or an infinity; {}", state.step, specs_[i].name, hint);
+    require(!bad(gradients[i]), "step {}: the gradient of '{}' holds a NaN or an infinity; {}", state.step,
+            specs_[i].name, hint);
   }
-  fail("step {}: the loss or the gradient norm is not finite, though no single tensor is: it overflows; {}", state.step, hint);
+  fail("step {}: the loss or the gradient norm is not finite, though no single tensor is: it overflows; {}", state.step,
+       hint);
 }
 
 }  // namespace isotone::train

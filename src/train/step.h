@@ -10,8 +10,8 @@
 namespace isotone::train {
 
 struct StepResult {
-  double loss = 0.0;       ///< mean negative log-likelihood of the learned tokens, exact sum rounded once
-  float grad_norm = 0.0F;  ///< before clipping
+  double loss = 0.0;        ///< mean negative log-likelihood of the learned tokens, exact sum rounded once
+  float grad_norm = 0.0F;   ///< before clipping
   std::int64_t tokens = 0;  ///< learned ones
 };
 
@@ -20,8 +20,8 @@ class Stepper {
   /// `micro_grains`: most grains computed at once; never shows in a result.
   Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t micro_grains);
 
-  /// Does step `state.step` on the global batch and counts it. Throws Error naming the first tensor that is not finite; the
-  /// state is then as before.
+  /// Does step `state.step` on the global batch and counts it. Throws Error naming the first tensor that is not finite;
+  /// the state is then as before.
   StepResult step(TrainState& state, const data::Batch& batch);
   /// Mean loss of the learned tokens of a batch, forward only.
   double evaluate(const nn::Parameters& parameters, const data::Batch& batch);

@@ -1,4 +1,5 @@
-// A whole model: the CPU backend gives the interpreter's bits, and serving gives training's, however the tokens are cut.
+// A whole model: the CPU backend gives the interpreter's bits, and serving gives training's, however the tokens are
+// cut.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +34,8 @@ std::vector<float> training_logits(DType dtype, const std::vector<std::int32_t>&
   }
   nn::PackedAttention attention;
   const models::Architecture& a = models::architecture_of(c);
-  const Tensor hidden = a.hidden(c, w.parameters, Tensor::from(ids, {grains, t}), Tensor::from(positions, {grains, t}), attention, {dtype});
+  const Tensor hidden = a.hidden(c, w.parameters, Tensor::from(ids, {grains, t}), Tensor::from(positions, {grains, t}),
+                                 attention, {dtype});
   return a.logits(c, w.parameters, hidden).to_floats();
 }
 
@@ -44,8 +46,9 @@ std::vector<float> serving_logits(DType dtype, const std::vector<std::int32_t>& 
   const auto sequence = model.start();
   std::vector<float> out;
   for (std::size_t i = 0; i < ids.size(); i += chunk) {
-    sequence->extend_all(std::span(ids).subspan(i, std::min(chunk, ids.size() - i)),
-                         [&](std::int64_t, std::span<const float> logits) { out.insert(out.end(), logits.begin(), logits.end()); });
+    sequence->extend_all(
+        std::span(ids).subspan(i, std::min(chunk, ids.size() - i)),
+        [&](std::int64_t, std::span<const float> logits) { out.insert(out.end(), logits.begin(), logits.end()); });
   }
   return out;
 }
@@ -93,12 +96,14 @@ TEST_P(Forward, BatchOfOneThreeAndMore) {
   for (const std::int64_t batch : {3, 32}) {
     std::vector<std::int32_t> ids;
     for (std::int64_t g = 0; g < batch; ++g) {
-      const std::vector<std::int32_t> row = g == batch / 2 ? one : tiny_ids(40, 320, 100 + static_cast<std::uint64_t>(g));
+      const std::vector<std::int32_t> row =
+          g == batch / 2 ? one : tiny_ids(40, 320, 100 + static_cast<std::uint64_t>(g));
       ids.insert(ids.end(), row.begin(), row.end());
     }
     const std::vector<float> all = training_logits(GetParam(), ids, batch);
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(expected.size()) * (batch / 2);
-    expect_same(expected, {begin, begin + static_cast<std::ptrdiff_t>(expected.size())}, "batch of " + std::to_string(batch));
+    expect_same(expected, {begin, begin + static_cast<std::ptrdiff_t>(expected.size())},
+                "batch of " + std::to_string(batch));
   }
 }
 
@@ -130,12 +135,15 @@ TEST(Quantised, RowsThatAreNotFiniteAreNotANumberEverywhere) {
   std::vector<std::vector<float>> found;
   for (const bool interpreter : {true, false}) {
     set_default_device(interpreter ? device::make_interpreter() : cpu::make_cpu_device());
-    found.push_back(Tensor(ops::linear(Tensor::from(rows, {4, 96}), Tensor::from_bytes(blocks.data(), {DType::q8_0, {5, 96}}))).to_floats());
+    found.push_back(
+        Tensor(ops::linear(Tensor::from(rows, {4, 96}), Tensor::from_bytes(blocks.data(), {DType::q8_0, {5, 96}})))
+            .to_floats());
   }
   expect_same(found[0], found[1], "cpu and interpreter");
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(std::isfinite(found[0][static_cast<std::size_t>(i)]));
-    EXPECT_TRUE(std::isnan(found[0][static_cast<std::size_t>(5 + i)]) && std::isnan(found[0][static_cast<std::size_t>(10 + i)]));
+    EXPECT_TRUE(std::isnan(found[0][static_cast<std::size_t>(5 + i)]) &&
+                std::isnan(found[0][static_cast<std::size_t>(10 + i)]));
     EXPECT_EQ(found[0][static_cast<std::size_t>(15 + i)], 0.0F);
   }
 }

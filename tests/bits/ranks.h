@@ -43,7 +43,8 @@ inline Bytes rounded(const Floats& values, const Shape& shape, DType dtype) {
 }
 
 /// This rank computes `part(node)` for every node that covers its part of the axis; the sum over all ranks' nodes.
-inline Floats reduce_nodes(dist::Communicator& r, const dist::ReductionTree& tree, const std::function<Tensor(dist::Span)>& part) {
+inline Floats reduce_nodes(dist::Communicator& r, const dist::ReductionTree& tree,
+                           const std::function<Tensor(dist::Span)>& part) {
   dist::FloatPartials mine(tree);
   for (const dist::Span node : tree.cover(tree.split(r.size())[static_cast<std::size_t>(r.rank())])) {
     mine.add(node, part(node).to_floats());
@@ -59,11 +60,13 @@ inline Bytes columns_together(dist::Communicator& r, const Tensor& mine, std::in
   return Tensor(ops::cast(ops::transpose(Tensor::from(all, {columns, rows}), {1, 0}), dtype)).to_bytes();
 }
 
-inline bool any_count(int) { return true; }
+inline bool any_count(int) {
+  return true;
+}
 
 /// On 1, 2, 3, 4 and 8 ranks, as far as `fits` says: every rank's `sharded` equals `whole`.
-inline void on_ranks(const std::function<bool(int)>& fits, const std::function<Bytes(dist::Communicator&)>& sharded, const Bytes& whole,
-                     const std::string& what) {
+inline void on_ranks(const std::function<bool(int)>& fits, const std::function<Bytes(dist::Communicator&)>& sharded,
+                     const Bytes& whole, const std::string& what) {
   int tried = 0;
   for (const int n : {1, 2, 3, 4, 8}) {
     if (!fits(n)) {
@@ -71,7 +74,8 @@ inline void on_ranks(const std::function<bool(int)>& fits, const std::function<B
     }
     ++tried;
     dist::run_in_process(n, [&](dist::Communicator& r) {
-      EXPECT_TRUE(sharded(r) == whole) << what << ": rank " << r.rank() << " of " << n << " has other bits than the whole";
+      EXPECT_TRUE(sharded(r) == whole) << what << ": rank " << r.rank() << " of " << n
+                                       << " has other bits than the whole";
     });
   }
   EXPECT_GE(tried, 3) << what;

@@ -1,5 +1,5 @@
-// Attention shared out among ranks: by heads, by queries, by keys (states that wait for their siblings), and the gradients of
-// keys and values by blocks of queries. All have the whole's bits.
+// Attention shared out among ranks: by heads, by queries, by keys (states that wait for their siblings), and the
+// gradients of keys and values by blocks of queries. All have the whole's bits.
 #include <gtest/gtest.h>
 
 #include "base/kernel_log.h"
@@ -33,7 +33,9 @@ Inputs inputs(std::int64_t tokens, DType t) {
           Tensor::from(starts, {kG, tokens})};
 }
 
-Tensor heads(const Tensor& x, Span s) { return ops::slice_axis(x, 2, s.begin, s.end); }
+Tensor heads(const Tensor& x, Span s) {
+  return ops::slice_axis(x, 2, s.begin, s.end);
+}
 
 /// {o, lse} of the whole.
 std::pair<Tensor, Tensor> forward(const Inputs& in) {
@@ -89,7 +91,9 @@ TEST_P(RanksAttention, ByHeads) {
       const Span h{kv.begin * kGroup, kv.end * kGroup};
       const Values mine = ops::attention(heads(in.q, h), heads(in.k, kv), heads(in.v, kv), in.doc_start, kScale);
       EXPECT_TRUE(joined(r, mine[0], 2, GetParam()) == o.to_bytes()) << n;
-      const Values d = ops::attention_grad({heads(in.q, h), heads(in.k, kv), heads(in.v, kv), in.doc_start, mine[0], mine[1], heads(in.d_o, h)}, kScale, true, 0);
+      const Values d = ops::attention_grad(
+          {heads(in.q, h), heads(in.k, kv), heads(in.v, kv), in.doc_start, mine[0], mine[1], heads(in.d_o, h)}, kScale,
+          true, 0);
       for (std::size_t i = 0; i < 3; ++i) {
         EXPECT_TRUE(joined(r, d[i], 2, GetParam()) == Tensor(gradients[i]).to_bytes()) << n << " ranks, gradient " << i;
       }
@@ -98,11 +102,13 @@ TEST_P(RanksAttention, ByHeads) {
   // More ranks than key heads: each has some query heads of a group and a copy of the key head.
   on_ranks([](int n) { return n <= 6; },
            [&](Communicator& r) {
-             const Span mine = ReductionTree(TreeKind::element, kHeads).split(r.size())[static_cast<std::size_t>(r.rank())];
+             const Span mine =
+                 ReductionTree(TreeKind::element, kHeads).split(r.size())[static_cast<std::size_t>(r.rank())];
              Values parts;
              for (std::int64_t h = mine.begin; h < mine.end; ++h) {
                const Span kv{h / kGroup, h / kGroup + 1};
-               parts.push_back(ops::attention(heads(in.q, {h, h + 1}), heads(in.k, kv), heads(in.v, kv), in.doc_start, kScale)[0]);
+               parts.push_back(
+                   ops::attention(heads(in.q, {h, h + 1}), heads(in.k, kv), heads(in.v, kv), in.doc_start, kScale)[0]);
              }
              return joined(r, ops::concat(parts, 2), 2, GetParam());
            },
@@ -115,7 +121,9 @@ TEST_P(RanksAttention, ByQueriesWithAllKeys) {
   const Bytes whole = forward(in).first.to_bytes();
   // Pages of 64 keys, [page, kv head, slot, width], page p of sequence g at g * 10 + p.
   const auto pages = [&](const Tensor& x) {
-    return Tensor(ops::reshape(ops::transpose(ops::reshape(x, {kG, tokens / 64, 64, kKvHeads, kWidth}), {0, 1, 3, 2, 4}), {kG * tokens / 64, kKvHeads, 64, kWidth}));
+    return Tensor(
+        ops::reshape(ops::transpose(ops::reshape(x, {kG, tokens / 64, 64, kKvHeads, kWidth}), {0, 1, 3, 2, 4}),
+                     {kG * tokens / 64, kKvHeads, 64, kWidth}));
   };
   const Tensor k = pages(in.k), v = pages(in.v);
   eval({k, v});
@@ -123,20 +131,22 @@ TEST_P(RanksAttention, ByQueriesWithAllKeys) {
   for (std::int32_t i = 0; i < kG * tokens / 64; ++i) {
     table.push_back(i);
   }
-  on_ranks(any_count,
-           [&](Communicator& r) {
-             const Span s = ReductionTree(TreeKind::prefix, tokens / 64).split(r.size())[static_cast<std::size_t>(r.rank())];
-             std::vector<std::int32_t> positions;
-             for (std::int64_t i = 0; i < kG; ++i) {
-               for (std::int64_t p = s.begin * 64; p < s.end * 64; ++p) {
-                 positions.push_back(static_cast<std::int32_t>(p));
-               }
-             }
-             const Tensor o = ops::paged_attention(ops::slice_axis(in.q, 1, s.begin * 64, s.end * 64), k, v, Tensor::from(table, {kG, tokens / 64}),
-                                                   Tensor::from(positions, {kG, s.size() * 64}), kScale);
-             return joined(r, o, 1, GetParam());
-           },
-           whole, "queries");
+  on_ranks(
+      any_count,
+      [&](Communicator& r) {
+        const Span s = ReductionTree(TreeKind::prefix, tokens / 64).split(r.size())[static_cast<std::size_t>(r.rank())];
+        std::vector<std::int32_t> positions;
+        for (std::int64_t i = 0; i < kG; ++i) {
+          for (std::int64_t p = s.begin * 64; p < s.end * 64; ++p) {
+            positions.push_back(static_cast<std::int32_t>(p));
+          }
+        }
+        const Tensor o = ops::paged_attention(ops::slice_axis(in.q, 1, s.begin * 64, s.end * 64), k, v,
+                                              Tensor::from(table, {kG, tokens / 64}),
+                                              Tensor::from(positions, {kG, s.size() * 64}), kScale);
+        return joined(r, o, 1, GetParam());
+      },
+      whole, "queries");
 }
 
 TEST_P(RanksAttention, ByKeysWithStatesThatWaitForTheirSiblings) {
@@ -146,8 +156,16 @@ TEST_P(RanksAttention, ByKeysWithStatesThatWaitForTheirSiblings) {
   const auto [o, lse] = forward(in);
   const Bytes q = in.q.to_bytes(), k = in.k.to_bytes(), v = in.v.to_bytes();
   ops::AttentionForward a;
-  a.shape = {.g = kG, .t = tokens, .heads = kHeads, .kv_heads = kKvHeads, .d = kWidth, .dtype = t, .scale = static_cast<float>(kScale)};
-  const auto strided = [&](const Bytes& b, std::int64_t h) { return ops::AttentionInput{b.data(), tokens * h * kWidth, h * kWidth, kWidth}; };
+  a.shape = {.g = kG,
+             .t = tokens,
+             .heads = kHeads,
+             .kv_heads = kKvHeads,
+             .d = kWidth,
+             .dtype = t,
+             .scale = static_cast<float>(kScale)};
+  const auto strided = [&](const Bytes& b, std::int64_t h) {
+    return ops::AttentionInput{b.data(), tokens * h * kWidth, h * kWidth, kWidth};
+  };
   a.q = strided(q, kHeads);
   a.k = strided(k, kKvHeads);
   a.v = strided(v, kKvHeads);
@@ -168,7 +186,8 @@ TEST_P(RanksAttention, ByKeysWithStatesThatWaitForTheirSiblings) {
         const std::int64_t h = i % kHeads, g = i % kG;
         // The row sees keys 0 to i: so many blocks, of which this rank has some, none or all.
         const ReductionTree tree(TreeKind::prefix, i / 64 + 1);
-        const Span all = ReductionTree(TreeKind::prefix, (tokens + 63) / 64).split(n)[static_cast<std::size_t>(r.rank())];
+        const Span all =
+            ReductionTree(TreeKind::prefix, (tokens + 63) / 64).split(n)[static_cast<std::size_t>(r.rank())];
         dist::FloatPartials mine(tree);
         for (std::int64_t b = all.begin; b < std::min(all.end, tree.length()); ++b) {
           mine.add({b, b + 1}, pack(ops::attention_block_reference(a, g, i, h, b)));
@@ -180,14 +199,16 @@ TEST_P(RanksAttention, ByKeysWithStatesThatWaitForTheirSiblings) {
           row_o.push_back(x / state.l);
         }
         const std::span expected = std::span(whole_o).subspan(row * kWidth, kWidth);
-        EXPECT_TRUE(rounded(row_o, {kWidth}, t) == rounded({expected.begin(), expected.end()}, {kWidth}, t)) << n << " ranks, token " << i;
+        EXPECT_TRUE(rounded(row_o, {kWidth}, t) == rounded({expected.begin(), expected.end()}, {kWidth}, t))
+            << n << " ranks, token " << i;
         EXPECT_EQ(Tensor(Tensor::scalar(state.m) + Tensor(ops::log(Tensor::scalar(state.l)))).item(), whole_lse[row]);
       }
     });
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, RanksAttention, testing::Values(DType::f32, DType::bf16), [](const auto& p) { return std::string(dtype_name(p.param)); });
+INSTANTIATE_TEST_SUITE_P(Dtypes, RanksAttention, testing::Values(DType::f32, DType::bf16),
+                         [](const auto& p) { return std::string(dtype_name(p.param)); });
 
 /// In f32, where a rank's partial gradients leave the kernel unrounded.
 TEST(RanksAttentionGradient, KeysAndValuesByBlocksOfQueries) {
@@ -198,27 +219,29 @@ TEST(RanksAttentionGradient, KeysAndValuesByBlocksOfQueries) {
   const Values whole = ops::attention_grad({in.q, in.k, in.v, in.doc_start, o, lse, in.d_o}, kScale, true, 0);
   const ReductionTree tree(TreeKind::prefix, blocks);
   for (const std::size_t which : {std::size_t{1}, std::size_t{2}}) {
-    on_ranks(any_count,
-             [&](Communicator& r) {
-               Values key_heads;
-               for (std::int64_t hk = 0; hk < kKvHeads; ++hk) {
-                 dist::FloatPartials by_head(ReductionTree(TreeKind::element, kGroup));
-                 for (std::int64_t j = 0; j < kGroup; ++j) {
-                   const Span h{hk * kGroup + j, hk * kGroup + j + 1}, kv{hk, hk + 1};
-                   by_head.add({j, j + 1}, reduce_nodes(r, tree, [&](Span s) {
-                                 // Queries outside the node give +0, which no sum notices.
-                                 const Value d_o = ops::pad(ops::slice_axis(heads(in.d_o, h), 1, s.begin * 64, s.end * 64), {0, s.begin * 64, 0, 0},
-                                                            {0, tokens - s.end * 64, 0, 0});
-                                 return ops::attention_grad({heads(in.q, h), heads(in.k, kv), heads(in.v, kv), in.doc_start, heads(o, h), heads(lse, h), d_o},
-                                                            kScale, true, 0)[which];
-                               }));
-                 }
-                 by_head.merge(dist::add_floats);
-                 key_heads.push_back(Tensor::from(by_head.root(), {kG, tokens, 1, kWidth}));
-               }
-               return Tensor(ops::concat(key_heads, 2)).to_bytes();
-             },
-             Tensor(whole[which]).to_bytes(), which == 1 ? "dk" : "dv");
+    on_ranks(
+        any_count,
+        [&](Communicator& r) {
+          Values key_heads;
+          for (std::int64_t hk = 0; hk < kKvHeads; ++hk) {
+            dist::FloatPartials by_head(ReductionTree(TreeKind::element, kGroup));
+            for (std::int64_t j = 0; j < kGroup; ++j) {
+              const Span h{hk * kGroup + j, hk * kGroup + j + 1}, kv{hk, hk + 1};
+              by_head.add({j, j + 1}, reduce_nodes(r, tree, [&](Span s) {
+                            // Queries outside the node give +0, which no sum notices.
+                            const Value d_o = ops::pad(ops::slice_axis(heads(in.d_o, h), 1, s.begin * 64, s.end * 64),
+                                                       {0, s.begin * 64, 0, 0}, {0, tokens - s.end * 64, 0, 0});
+                            return ops::attention_grad({heads(in.q, h), heads(in.k, kv), heads(in.v, kv), in.doc_start,
+                                                        heads(o, h), heads(lse, h), d_o},
+                                                       kScale, true, 0)[which];
+                          }));
+            }
+            by_head.merge(dist::add_floats);
+            key_heads.push_back(Tensor::from(by_head.root(), {kG, tokens, 1, kWidth}));
+          }
+          return Tensor(ops::concat(key_heads, 2)).to_bytes();
+        },
+        Tensor(whole[which]).to_bytes(), which == 1 ? "dk" : "dv");
   }
 }
 

@@ -1,5 +1,5 @@
-// SmolLM2-135M-Instruct itself: the text and the log-probabilities that PyTorch gives, and the same bits from the trainer, from
-// the server, and however the server was fed.
+// SmolLM2-135M-Instruct itself: the text and the log-probabilities that PyTorch gives, and the same bits from the
+// trainer, from the server, and however the server was fed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,8 @@ class RealModel : public testing::Test {
     for (std::size_t at = 0; at + 1 < text_.size(); at += chunk) {
       const std::size_t n = std::min(chunk, text_.size() - 1 - at);
       sequence->extend_all(std::span(text_).subspan(at, n), [&](std::int64_t i, std::span<const float> logits) {
-        out.push_back(nn::log_normaliser(logits).logprob(logits[static_cast<std::size_t>(text_[at + static_cast<std::size_t>(i) + 1])]));
+        out.push_back(nn::log_normaliser(logits).logprob(
+            logits[static_cast<std::size_t>(text_[at + static_cast<std::size_t>(i) + 1])]));
       });
     }
     return out;
@@ -51,7 +52,8 @@ class RealModel : public testing::Test {
   /// The same from the trainer's forward pass and loss: a grain of `documents` copies of the text, the last one's.
   std::vector<float> trained(DType dtype, std::int64_t documents) const {
     const ModelConfig& c = files_->config();
-    const models::LoadedWeights w = models::load_weights(*files_, dtype == DType::f32 ? models::WeightDtype::f32 : models::WeightDtype::bf16, false);
+    const models::LoadedWeights w = models::load_weights(
+        *files_, dtype == DType::f32 ? models::WeightDtype::f32 : models::WeightDtype::bf16, false);
     const auto n = static_cast<std::int64_t>(text_.size()) - 1;
     const std::int64_t room = (n + 63) / 64 * 64;  // documents begin at multiples of 64
     std::vector<std::int32_t> ids, positions, starts, targets;
@@ -68,8 +70,10 @@ class RealModel : public testing::Test {
     const Shape shape{1, documents * room};
     nn::PackedAttention attention(Tensor::from(starts, shape));
     const models::Architecture& a = models::architecture_of(c);
-    const Tensor hidden = a.hidden(c, w.parameters, Tensor::from(ids, shape), Tensor::from(positions, shape), attention, {dtype});
-    std::vector<float> loss = Tensor(ops::cross_entropy(a.logits(c, w.parameters, hidden), Tensor::from(targets, shape))[0]).to_floats();
+    const Tensor hidden =
+        a.hidden(c, w.parameters, Tensor::from(ids, shape), Tensor::from(positions, shape), attention, {dtype});
+    std::vector<float> loss =
+        Tensor(ops::cross_entropy(a.logits(c, w.parameters, hidden), Tensor::from(targets, shape))[0]).to_floats();
     std::vector<float> out(loss.end() - room, loss.end() - room + n);
     std::transform(out.begin(), out.end(), out.begin(), [](float x) { return -x; });
     return out;
@@ -91,7 +95,9 @@ TEST_F(RealModel, SaysWhatPyTorchSays) {
     for (std::size_t i = 0; i < greedy.size(); ++i) {
       const auto best = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
       ASSERT_EQ(best, greedy[i]) << "token " << i << " after " << p["text"];
-      EXPECT_NEAR(nn::log_normaliser(logits).logprob(logits[static_cast<std::size_t>(best)]), p["logprobs"][i].get<float>(), 2e-4) << i;
+      EXPECT_NEAR(nn::log_normaliser(logits).logprob(logits[static_cast<std::size_t>(best)]),
+                  p["logprobs"][i].get<float>(), 2e-4)
+          << i;
       logits = sequence->extend({&greedy[i], 1});
     }
   }
@@ -118,7 +124,8 @@ TEST_F(RealModel, TheServersLogProbabilitiesAreTheTrainers) {
 }
 
 TEST_F(RealModel, HoweverItIsFed) {
-  for (const models::WeightDtype dtype : {models::WeightDtype::f32, models::WeightDtype::bf16, models::WeightDtype::native}) {
+  for (const models::WeightDtype dtype :
+       {models::WeightDtype::f32, models::WeightDtype::bf16, models::WeightDtype::native}) {
     serve::CachedModel model = server(dtype);
     const std::vector<float> expected = served(model, text_.size());
     for (const std::size_t chunk : {1, 7, 64}) {

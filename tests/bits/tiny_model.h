@@ -30,7 +30,8 @@ inline models::LoadedWeights tiny_weights(const ModelConfig& c, DType dtype, boo
   const nn::Parameters fresh = nn::initialise(models::architecture_of(c).parameters(c), 7);
   for (const auto& [name, value] : fresh.all()) {
     // Larger than a fresh model's, so that every layer matters; norms not all one.
-    const Tensor scaled = value.rank() == 1 ? Tensor(ops::mul(value, ops::full({}, 1.25))) : Tensor(ops::mul(value, ops::full({}, 4.0)));
+    const Tensor scaled =
+        value.rank() == 1 ? Tensor(ops::mul(value, ops::full({}, 1.25))) : Tensor(ops::mul(value, ops::full({}, 4.0)));
     const Tensor t(ops::cast(scaled, dtype));
     auto bytes = std::make_shared<std::vector<std::byte>>(t.to_bytes());
     w.parameters.set(name, Tensor::adopt(bytes->data(), t.type(), bytes, constant));

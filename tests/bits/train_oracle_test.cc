@@ -1,4 +1,5 @@
-// SmolLM2's loss, gradients and three AdamW steps in f32 against PyTorch's in f64, and the same from a run cut in other ways.
+// SmolLM2's loss, gradients and three AdamW steps in f32 against PyTorch's in f64, and the same from a run cut in other
+// ways.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -101,7 +102,8 @@ TEST_F(Oracle, LossGradientsAndAdamW) {
     for (const json& e : golden_["gradients"]["entries"]) {
       const std::string name = e["name"];
       const Tensor& m = state_.m.at(name);
-      const double rms = golden_["gradients"]["norms"][name].get<double>() / std::sqrt(static_cast<double>(m.type().elements()));
+      const double rms =
+          golden_["gradients"]["norms"][name].get<double>() / std::sqrt(static_cast<double>(m.type().elements()));
       const double ours = m.to_floats()[offset(e["index"], m.shape())] / scale, expected = e["value"];
       EXPECT_NEAR(ours, expected, 1e-4 * std::abs(expected) + 1e-4 * rms) << name << " at " << e["index"];
     }
@@ -109,8 +111,10 @@ TEST_F(Oracle, LossGradientsAndAdamW) {
   expect_near(stepper.evaluate(state_.parameters, batch_), a["losses"].back(), kTolerance, "loss after the steps");
   for (const json& e : a["entries"]) {
     const Tensor& p = state_.parameters.at(e["name"]);
-    // Each step moves a weight by about the learning rate, whatever its gradient's size: where that is nearly zero, rounding decides.
-    EXPECT_NEAR(p.to_floats()[offset(e["index"], p.shape())], e["value"].get<double>(), 0.1 * recipe().lr) << e["name"] << " at " << e["index"];
+    // Each step moves a weight by about the learning rate, whatever its gradient's size: where that is nearly zero,
+    // rounding decides.
+    EXPECT_NEAR(p.to_floats()[offset(e["index"], p.shape())], e["value"].get<double>(), 0.1 * recipe().lr)
+        << e["name"] << " at " << e["index"];
   }
 }
 

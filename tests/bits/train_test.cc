@@ -1,5 +1,5 @@
-// A training step flips one thing at a time and keeps its bits: micro-batches, threads, recompute, instruction sets, and
-// the interpreter in place of the kernels. And it notices what is not finite.
+// A training step flips one thing at a time and keeps its bits: micro-batches, threads, recompute, instruction sets,
+// and the interpreter in place of the kernels. And it notices what is not finite.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -117,7 +117,8 @@ TEST_P(TrainBits, MicroBatchesOfARound) {
     EXPECT_LT(expected.losses[1], expected.losses[0] + 1.0);
     for (const std::int64_t micro : {1, 2, 3, 4}) {
       c.micro = micro;
-      expect_same(expected, trained(c), std::to_string(grains) + " grains, at most " + std::to_string(micro) + " at once");
+      expect_same(expected, trained(c),
+                  std::to_string(grains) + " grains, at most " + std::to_string(micro) + " at once");
     }
   }
 }
@@ -238,19 +239,23 @@ std::string fault(DType dtype, const std::map<std::string, std::function<void(st
 
 TEST_P(TrainBits, NamesTheFirstTensorThatIsNotFinite) {
   const auto all = [](float x) { return [x](std::vector<float>& v) { std::fill(v.begin(), v.end(), x); }; };
-  const std::string nan = fault(GetParam(), {{"model.layers.1.mlp.up_proj.weight", [](auto& v) { v[17] = std::numeric_limits<float>::quiet_NaN(); }}});
+  const std::string nan =
+      fault(GetParam(),
+            {{"model.layers.1.mlp.up_proj.weight", [](auto& v) { v[17] = std::numeric_limits<float>::quiet_NaN(); }}});
   EXPECT_NE(nan.find("step 4: parameter 'model.layers.1.mlp.up_proj.weight'"), std::string::npos) << nan;
   const std::string hidden = fault(GetParam(), {{"model.norm.weight", all(3e38F)}});
   EXPECT_NE(hidden.find("step 4: the last hidden state"), std::string::npos) << hidden;
-  const std::string logits = fault(GetParam(), {{"model.norm.weight", all(1e36F)}, {"model.embed_tokens.weight", [](auto& v) {
-                                                                                     for (float& x : v) {
-                                                                                       x *= 1e4F;
-                                                                                     }
-                                                                                   }}});
+  const std::string logits =
+      fault(GetParam(), {{"model.norm.weight", all(1e36F)}, {"model.embed_tokens.weight", [](auto& v) {
+                                                               for (float& x : v) {
+                                                                 x *= 1e4F;
+                                                               }
+                                                             }}});
   EXPECT_NE(logits.find("step 4: the logits"), std::string::npos) << logits;
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, TrainBits, testing::Values(DType::f32, DType::bf16), [](const auto& c) { return std::string(dtype_name(c.param)); });
+INSTANTIATE_TEST_SUITE_P(Dtypes, TrainBits, testing::Values(DType::f32, DType::bf16),
+                         [](const auto& c) { return std::string(dtype_name(c.param)); });
 
 }  // namespace
 }  // namespace isotone::bits

@@ -25,7 +25,10 @@ impl Slice {
     /// As `bytes`.
     pub unsafe fn text<'a>(self, what: &str) -> Fallible<&'a str> {
         std::str::from_utf8(self.bytes()).map_err(|e| {
-            format!("{what} is not UTF-8: the byte at offset {} begins no valid sequence", e.valid_up_to())
+            format!(
+                "{what} is not UTF-8: the byte at offset {} begins no valid sequence",
+                e.valid_up_to()
+            )
         })
     }
 }
@@ -51,7 +54,11 @@ pub struct Bytes {
 impl Bytes {
     pub fn new(bytes: Vec<u8>) -> Self {
         let mut bytes = std::mem::ManuallyDrop::new(bytes);
-        Bytes { ptr: bytes.as_mut_ptr(), len: bytes.len(), capacity: bytes.capacity() }
+        Bytes {
+            ptr: bytes.as_mut_ptr(),
+            len: bytes.len(),
+            capacity: bytes.capacity(),
+        }
     }
 }
 
@@ -66,7 +73,11 @@ pub struct Ids {
 impl Ids {
     pub fn new(ids: Vec<u32>) -> Self {
         let mut ids = std::mem::ManuallyDrop::new(ids);
-        Ids { ptr: ids.as_mut_ptr(), len: ids.len(), capacity: ids.capacity() }
+        Ids {
+            ptr: ids.as_mut_ptr(),
+            len: ids.len(),
+            capacity: ids.capacity(),
+        }
     }
 }
 
@@ -88,7 +99,11 @@ pub unsafe extern "C" fn isotone_text_free_ids(b: Ids) {
 ///
 /// # Safety
 /// `out` and `error` must be valid for one write.
-pub unsafe fn guarded<T>(out: *mut T, error: *mut Bytes, body: impl FnOnce() -> Fallible<T>) -> i32 {
+pub unsafe fn guarded<T>(
+    out: *mut T,
+    error: *mut Bytes,
+    body: impl FnOnce() -> Fallible<T>,
+) -> i32 {
     let reason = match caught(body) {
         Ok(value) => {
             out.write(value);

@@ -5,7 +5,10 @@ use crate::tokenizer::TextTokenizer;
 use ahash::AHashMap;
 use serde_json::json;
 use tokenizers::models::bpe::BPE;
-use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, Tokenizer};
+use tokenizers::{
+    AddedToken, DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper,
+    Tokenizer,
+};
 
 #[repr(C)]
 pub struct GgufParts {
@@ -50,7 +53,11 @@ pub unsafe fn build(parts: &GgufParts) -> Fallible<TextTokenizer> {
         return Err("the vocabulary has no tokens".into());
     }
     if !types.is_empty() && types.len() != tokens.len() {
-        return Err(format!("the vocabulary has {} tokens but {} token types", tokens.len(), types.len()));
+        return Err(format!(
+            "the vocabulary has {} tokens but {} token types",
+            tokens.len(),
+            types.len()
+        ));
     }
     let merges = borrowed(parts.merges, parts.merge_count);
 
@@ -58,17 +65,29 @@ pub unsafe fn build(parts: &GgufParts) -> Fallible<TextTokenizer> {
     for (id, token) in tokens.iter().enumerate() {
         let text = token.text("a token of the vocabulary")?;
         if let Some(other) = vocab.insert(text.to_owned(), id as u32) {
-            return Err(format!("tokens {other} and {id} of the vocabulary are both '{text}'"));
+            return Err(format!(
+                "tokens {other} and {id} of the vocabulary are both '{text}'"
+            ));
         }
     }
     let mut pairs = Vec::with_capacity(merges.len());
     for (rank, merge) in merges.iter().enumerate() {
         let text = merge.text("a merge")?;
         // A left side may itself begin with a space only in broken files; the first character is skipped all the same.
-        let cut = text.char_indices().skip(1).find(|(_, c)| *c == ' ').map(|(i, _)| i);
+        let cut = text
+            .char_indices()
+            .skip(1)
+            .find(|(_, c)| *c == ' ')
+            .map(|(i, _)| i);
         match cut {
-            Some(i) if i + 1 < text.len() => pairs.push((text[..i].to_owned(), text[i + 1..].to_owned())),
-            _ => return Err(format!("merge {rank} is '{text}'; it must be two tokens with a space between")),
+            Some(i) if i + 1 < text.len() => {
+                pairs.push((text[..i].to_owned(), text[i + 1..].to_owned()))
+            }
+            _ => {
+                return Err(format!(
+                    "merge {rank} is '{text}'; it must be two tokens with a space between"
+                ))
+            }
         }
     }
     let bpe = BPE::builder()
@@ -81,7 +100,10 @@ pub unsafe fn build(parts: &GgufParts) -> Fallible<TextTokenizer> {
     for (slot, id) in named.iter_mut().zip(parts.named) {
         if id >= 0 {
             if id as u64 >= tokens.len() as u64 {
-                return Err(format!("a special id is {id}, but the vocabulary has {} tokens", tokens.len()));
+                return Err(format!(
+                    "a special id is {id}, but the vocabulary has {} tokens",
+                    tokens.len()
+                ));
             }
             *slot = Some(id as u32);
         }
@@ -89,16 +111,29 @@ pub unsafe fn build(parts: &GgufParts) -> Fallible<TextTokenizer> {
 
     let mut t = Tokenizer::new(bpe);
     let wrong = |e: serde_json::Error| format!("internal: {e}");
-    t.with_pre_tokenizer(Some(serde_json::from_value::<PreTokenizerWrapper>(pre.json).map_err(wrong)?));
+    t.with_pre_tokenizer(Some(
+        serde_json::from_value::<PreTokenizerWrapper>(pre.json).map_err(wrong)?,
+    ));
     if !pre.normalizer.is_null() {
-        t.with_normalizer(Some(serde_json::from_value::<NormalizerWrapper>(pre.normalizer).map_err(wrong)?));
+        t.with_normalizer(Some(
+            serde_json::from_value::<NormalizerWrapper>(pre.normalizer).map_err(wrong)?,
+        ));
     }
     let decoder = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
-    t.with_decoder(Some(serde_json::from_value::<DecoderWrapper>(decoder).map_err(wrong)?));
+    t.with_decoder(Some(
+        serde_json::from_value::<DecoderWrapper>(decoder).map_err(wrong)?,
+    ));
 
     let mut added = Vec::new();
     for (id, token) in tokens.iter().enumerate() {
-        let kind = types.get(id).copied().unwrap_or(if named.contains(&Some(id as u32)) { CONTROL } else { 1 });
+        let kind = types
+            .get(id)
+            .copied()
+            .unwrap_or(if named.contains(&Some(id as u32)) {
+                CONTROL
+            } else {
+                1
+            });
         if matches!(kind, UNKNOWN | CONTROL | USER_DEFINED) {
             let text = token.text("a token of the vocabulary")?;
             added.push(AddedToken::from(text, kind != USER_DEFINED).normalized(false));
@@ -107,8 +142,16 @@ pub unsafe fn build(parts: &GgufParts) -> Fallible<TextTokenizer> {
     t.add_tokens(&added);
 
     let text_of = |id: Option<u32>| id.and_then(|i| tokens[i as usize].text("a token").ok());
-    let bos = if parts.add_bos != 0 { text_of(named[0]) } else { None };
-    let eos = if parts.add_eos != 0 { text_of(named[1]) } else { None };
+    let bos = if parts.add_bos != 0 {
+        text_of(named[0])
+    } else {
+        None
+    };
+    let eos = if parts.add_eos != 0 {
+        text_of(named[1])
+    } else {
+        None
+    };
     if bos.is_some() || eos.is_some() {
         let special = |s: &str, kind: u32| json!({"SpecialToken": {"id": s, "type_id": kind}});
         let mut single = Vec::new();
@@ -126,12 +169,16 @@ pub unsafe fn build(parts: &GgufParts) -> Fallible<TextTokenizer> {
         let mut table = serde_json::Map::new();
         for (text, id) in [(bos, named[0]), (eos, named[1])] {
             if let (Some(text), Some(id)) = (text, id) {
-                table.insert(text.to_owned(), json!({"id": text, "ids": [id], "tokens": [text]}));
+                table.insert(
+                    text.to_owned(),
+                    json!({"id": text, "ids": [id], "tokens": [text]}),
+                );
             }
         }
-        let processor =
-            json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": table});
-        t.with_post_processor(Some(serde_json::from_value::<PostProcessorWrapper>(processor).map_err(wrong)?));
+        let processor = json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": table});
+        t.with_post_processor(Some(
+            serde_json::from_value::<PostProcessorWrapper>(processor).map_err(wrong)?,
+        ));
     }
     TextTokenizer::new(t, named)
 }

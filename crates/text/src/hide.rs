@@ -32,29 +32,39 @@ impl<'a> Hider<'a> {
         let mut free = ('\u{f0000}'..='\u{ffffd}').filter(|c| used.binary_search(c).is_err());
         let mut by_first: BTreeMap<char, (char, Vec<&str>)> = BTreeMap::new();
         for text in specials {
-            let Some(first) = text.chars().next() else { continue };
+            let Some(first) = text.chars().next() else {
+                continue;
+            };
             if let Some((_, texts)) = by_first.get_mut(&first) {
                 texts.push(text);
                 continue;
             }
-            let stand_in = free.next().ok_or("the input uses every private-use character")?;
+            let stand_in = free
+                .next()
+                .ok_or("the input uses every private-use character")?;
             by_first.insert(first, (stand_in, vec![text]));
         }
         Ok(Hider { by_first })
     }
 
     pub fn stand_ins(&self) -> Vec<(char, char)> {
-        self.by_first.iter().map(|(first, (stand_in, _))| (*stand_in, *first)).collect()
+        self.by_first
+            .iter()
+            .map(|(first, (stand_in, _))| (*stand_in, *first))
+            .collect()
     }
 
     fn text(&self, s: &str) -> Option<String> {
         let mut out: Option<String> = None;
         let mut copied = 0;
         for (at, c) in s.char_indices() {
-            let Some((stand_in, texts)) = self.by_first.get(&c) else { continue };
+            let Some((stand_in, texts)) = self.by_first.get(&c) else {
+                continue;
+            };
             let rest = &s[at..];
             // The end of one string and the beginning of the next could spell a special token together.
-            let begins = |t: &&str| rest.starts_with(*t) || (!c.is_alphanumeric() && t.starts_with(rest));
+            let begins =
+                |t: &&str| rest.starts_with(*t) || (!c.is_alphanumeric() && t.starts_with(rest));
             if texts.iter().any(|t| begins(&t)) {
                 let out = out.get_or_insert_with(|| String::with_capacity(s.len() + 8));
                 out.push_str(&s[copied..at]);

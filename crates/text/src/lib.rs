@@ -41,7 +41,10 @@ pub unsafe extern "C" fn isotone_text_tokenizer_from_json(
     error: *mut Bytes,
 ) -> i32 {
     guarded(out, error, || {
-        Ok(handle(TextTokenizer::from_json(json.text("tokenizer.json")?, config.text("tokenizer_config.json")?)?))
+        Ok(handle(TextTokenizer::from_json(
+            json.text("tokenizer.json")?,
+            config.text("tokenizer_config.json")?,
+        )?))
     })
 }
 
@@ -88,7 +91,12 @@ pub unsafe extern "C" fn isotone_text_encode(
             .filter_map(|p| Some((char::from_u32(p[0])?, char::from_u32(p[1])?)))
             .collect();
         let text = text.text("the text")?;
-        Ok(Ids::new((*t).encode(text, add_special != 0, parse_special != 0, &pairs)?))
+        Ok(Ids::new((*t).encode(
+            text,
+            add_special != 0,
+            parse_special != 0,
+            &pairs,
+        )?))
     })
 }
 
@@ -101,7 +109,12 @@ pub unsafe extern "C" fn isotone_text_decode(
     out: *mut Bytes,
     error: *mut Bytes,
 ) -> i32 {
-    guarded(out, error, || Ok(Bytes::new((*t).decode(borrowed(ids, count), skip_special != 0)?.into_bytes())))
+    guarded(out, error, || {
+        Ok(Bytes::new(
+            (*t).decode(borrowed(ids, count), skip_special != 0)?
+                .into_bytes(),
+        ))
+    })
 }
 
 #[no_mangle]
@@ -122,18 +135,34 @@ pub unsafe extern "C" fn isotone_text_token_id(
     out: *mut i64,
     error: *mut Bytes,
 ) -> i32 {
-    guarded(out, error, || Ok((*t).token_id(token.text("the token")?).map_or(-1, i64::from)))
+    guarded(out, error, || {
+        Ok((*t)
+            .token_id(token.text("the token")?)
+            .map_or(-1, i64::from))
+    })
 }
 
 /// Ids of the special tokens, ascending.
 #[no_mangle]
-pub unsafe extern "C" fn isotone_text_special_ids(t: *const TextTokenizer, out: *mut Ids, error: *mut Bytes) -> i32 {
+pub unsafe extern "C" fn isotone_text_special_ids(
+    t: *const TextTokenizer,
+    out: *mut Ids,
+    error: *mut Bytes,
+) -> i32 {
     guarded(out, error, || Ok(Ids::new((*t).special_ids())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn isotone_text_template_new(source: Slice, out: *mut *mut Template, error: *mut Bytes) -> i32 {
-    guarded(out, error, || Ok(Box::into_raw(Box::new(Template::new(source.text("the chat template")?)?))))
+pub unsafe extern "C" fn isotone_text_template_new(
+    source: Slice,
+    out: *mut *mut Template,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(out, error, || {
+        Ok(Box::into_raw(Box::new(Template::new(
+            source.text("the chat template")?,
+        )?)))
+    })
 }
 
 #[no_mangle]
@@ -188,7 +217,13 @@ pub unsafe extern "C" fn isotone_text_render(
             specials: tokenizer.map_or(&[], |t| t.special_texts()),
         };
         let (text, stand_ins) = (*t).render(&input)?;
-        let pairs = stand_ins.iter().flat_map(|(a, b)| [*a as u32, *b as u32]).collect();
-        Ok(Rendered { text: Bytes::new(text.into_bytes()), stand_ins: Ids::new(pairs) })
+        let pairs = stand_ins
+            .iter()
+            .flat_map(|(a, b)| [*a as u32, *b as u32])
+            .collect();
+        Ok(Rendered {
+            text: Bytes::new(text.into_bytes()),
+            stand_ins: Ids::new(pairs),
+        })
     })
 }

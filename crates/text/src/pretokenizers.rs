@@ -35,13 +35,24 @@ fn modern(digits: &str) -> Value {
 }
 
 pub fn by_name(name: &str) -> Option<Pretokenizer> {
-    let plain = |json| Some(Pretokenizer { json, normalizer: Value::Null, ignore_merges: false });
+    let plain = |json| {
+        Some(Pretokenizer {
+            json,
+            normalizer: Value::Null,
+            ignore_merges: false,
+        })
+    };
     match name {
-        "smollm" => plain(sequence(vec![json!({"type": "Digits", "individual_digits": true}), bytes(true)])),
+        "smollm" => plain(sequence(vec![
+            json!({"type": "Digits", "individual_digits": true}),
+            bytes(true),
+        ])),
         "gpt-2" | "gpt2" => plain(bytes(true)),
-        "llama-bpe" | "llama3" | "llama-v3" => {
-            Some(Pretokenizer { json: modern(r"\p{N}{1,3}"), normalizer: Value::Null, ignore_merges: true })
-        }
+        "llama-bpe" | "llama3" | "llama-v3" => Some(Pretokenizer {
+            json: modern(r"\p{N}{1,3}"),
+            normalizer: Value::Null,
+            ignore_merges: true,
+        }),
         "qwen2" => Some(Pretokenizer {
             json: modern(r"\p{N}"),
             normalizer: json!({"type": "NFC"}),

@@ -78,7 +78,11 @@ fn printable(c: char) -> bool {
 }
 
 fn write_repr_str(out: &mut String, s: &str) {
-    let quote = if s.contains('\'') && !s.contains('"') { '"' } else { '\'' };
+    let quote = if s.contains('\'') && !s.contains('"') {
+        '"'
+    } else {
+        '\''
+    };
     out.push(quote);
     for c in s.chars() {
         match c {
@@ -214,7 +218,11 @@ impl Dumps {
                             self.value(out, key, depth + 1)?;
                             out.push('"');
                         }
-                        _ => return Err(refuse("tojson: a mapping's key must be a string or a number")),
+                        _ => {
+                            return Err(refuse(
+                                "tojson: a mapping's key must be a string or a number",
+                            ))
+                        }
                     }
                     out.push_str(&self.key_separator);
                     self.value(out, &v.get_item(key)?, depth + 1)?;
@@ -252,7 +260,12 @@ fn list<'a>(parts: impl IntoIterator<Item = &'a str>) -> Value {
 }
 
 /// Python's methods that the compatibility crate does not have, then that crate's.
-pub fn method(state: &minijinja::State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+pub fn method(
+    state: &minijinja::State,
+    value: &Value,
+    name: &str,
+    args: &[Value],
+) -> Result<Value, Error> {
     if let (Some(s), Some(first)) = (value.as_str(), args.first().map(|a| a.as_str())) {
         match (name, first) {
             ("removeprefix", Some(p)) => return Ok(Value::from(s.strip_prefix(p).unwrap_or(s))),

@@ -42,7 +42,9 @@ struct Limited(Vec<u8>);
 impl Write for Limited {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.0.len() + bytes.len() > MAX_OUTPUT {
-            return Err(std::io::Error::other("the template writes more than 64 MiB"));
+            return Err(std::io::Error::other(
+                "the template writes more than 64 MiB",
+            ));
         }
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -58,10 +60,15 @@ fn reason(e: &Error) -> String {
     }
     let line = e.line().map_or(String::new(), |n| format!(" in line {n}"));
     match e.kind() {
-        ErrorKind::OutOfFuel => format!("the chat template was stopped after too many steps{line}; does it loop for ever?"),
+        ErrorKind::OutOfFuel => format!(
+            "the chat template was stopped after too many steps{line}; does it loop for ever?"
+        ),
         kind => {
             let source = std::error::Error::source(e).map_or(String::new(), |s| format!(": {s}"));
-            format!("the chat template failed{line}: {kind}: {}{source}", e.detail().unwrap_or("no more is known"))
+            format!(
+                "the chat template failed{line}: {kind}: {}{source}",
+                e.detail().unwrap_or("no more is known")
+            )
         }
     }
 }
@@ -73,13 +80,17 @@ fn on_deep_stack<T: Send>(body: impl FnOnce() -> Fallible<T> + Send) -> Fallible
             .stack_size(STACK)
             .spawn_scoped(scope, || caught(body))
             .map_err(|e| format!("no thread to render the chat template on: {e}"))?;
-        thread.join().unwrap_or_else(|_| Err("the chat template broke the renderer".into()))
+        thread
+            .join()
+            .unwrap_or_else(|_| Err("the chat template broke the renderer".into()))
     })
 }
 
 fn tojson(value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
     let indent = match kwargs.get::<Option<Value>>("indent")? {
-        Some(v) if v.is_integer() => Some(" ".repeat(v.as_i64().unwrap_or(0).clamp(0, 64) as usize)),
+        Some(v) if v.is_integer() => {
+            Some(" ".repeat(v.as_i64().unwrap_or(0).clamp(0, 64) as usize))
+        }
         Some(v) => v.as_str().map(str::to_owned),
         None => None,
     };
@@ -90,7 +101,10 @@ fn tojson(value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
         sort_keys: kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
         indent,
     };
-    if let Some(pair) = kwargs.get::<Option<Value>>("separators")?.filter(|v| !v.is_none()) {
+    if let Some(pair) = kwargs
+        .get::<Option<Value>>("separators")?
+        .filter(|v| !v.is_none())
+    {
         dumps.item_separator = python::str_of(&pair.get_item_by_index(0)?)?;
         dumps.key_separator = python::str_of(&pair.get_item_by_index(1)?)?;
     }
@@ -99,7 +113,9 @@ fn tojson(value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
 }
 
 fn join(value: &Value, separator: Option<Value>, kwargs: Kwargs) -> Result<String, Error> {
-    let separator = separator.as_ref().map_or(Ok(String::new()), python::str_of)?;
+    let separator = separator
+        .as_ref()
+        .map_or(Ok(String::new()), python::str_of)?;
     let attribute = kwargs.get::<Option<String>>("attribute")?;
     let mut out = String::new();
     for (i, item) in value.try_iter()?.enumerate() {
@@ -112,7 +128,10 @@ fn join(value: &Value, separator: Option<Value>, kwargs: Kwargs) -> Result<Strin
         };
         out.push_str(&python::str_of(&item)?);
         if out.len() > MAX_OUTPUT {
-            return Err(Error::new(ErrorKind::InvalidOperation, "join makes more than 64 MiB"));
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                "join makes more than 64 MiB",
+            ));
         }
     }
     Ok(out)
@@ -120,7 +139,12 @@ fn join(value: &Value, separator: Option<Value>, kwargs: Kwargs) -> Result<Strin
 
 /// C's strftime over local time, which is what Python's is.
 fn strftime(format: &str, now: Option<i64>) -> Result<String, Error> {
-    let refuse = || Error::new(ErrorKind::InvalidOperation, "strftime_now: the format cannot be used");
+    let refuse = || {
+        Error::new(
+            ErrorKind::InvalidOperation,
+            "strftime_now: the format cannot be used",
+        )
+    };
     if format.is_empty() {
         return Ok(String::new());
     }
@@ -154,19 +178,32 @@ fn environment() -> Environment<'static> {
         None => out.write_str(&python::str_of(value)?).map_err(Error::from),
     });
     env.add_function("raise_exception", |words: Value| -> Result<Value, Error> {
-        Err(Error::new(ErrorKind::InvalidOperation, format!("{RAISED}{}", python::str_of(&words)?)))
+        Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("{RAISED}{}", python::str_of(&words)?),
+        ))
     });
-    env.add_filter("tojson", |value: &Value, kwargs: Kwargs| tojson(value, kwargs));
+    env.add_filter("tojson", |value: &Value, kwargs: Kwargs| {
+        tojson(value, kwargs)
+    });
     env.add_filter("string", |value: &Value| python::str_of(value));
     env.add_filter("join", |value: &Value, rest: Rest<Value>| {
         let mut rest: Vec<Value> = rest.0;
         let kwargs = match rest.last() {
-            Some(v) if v.is_kwargs() => rest.pop().map_or(Err(Error::from(ErrorKind::InvalidOperation)), Kwargs::try_from)?,
+            Some(v) if v.is_kwargs() => rest.pop().map_or(
+                Err(Error::from(ErrorKind::InvalidOperation)),
+                Kwargs::try_from,
+            )?,
             _ => Kwargs::from_iter(std::iter::empty::<(String, Value)>()),
         };
         join(value, rest.into_iter().next(), kwargs)
     });
-    env.add_test("sequence", |v: &Value| matches!(v.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String));
+    env.add_test("sequence", |v: &Value| {
+        matches!(
+            v.kind(),
+            ValueKind::Seq | ValueKind::Map | ValueKind::String
+        )
+    });
     env
 }
 
@@ -214,7 +251,12 @@ fn parse(text: &str, what: &str) -> Fallible<Json> {
 /// Reasoning is copied under the names that templates read, as transformers does.
 fn alias_reasoning(message: &mut serde_json::Map<String, Json>) {
     let names = ["reasoning_content", "thinking", "reasoning"];
-    let Some(found) = names.iter().filter_map(|n| message.get(*n)).find(|v| !v.is_null()).cloned() else {
+    let Some(found) = names
+        .iter()
+        .filter_map(|n| message.get(*n))
+        .find(|v| !v.is_null())
+        .cloned()
+    else {
         return;
     };
     let old = std::mem::take(message);
@@ -226,18 +268,27 @@ fn alias_reasoning(message: &mut serde_json::Map<String, Json>) {
 impl Template {
     pub fn new(source: &str) -> Fallible<Self> {
         if source.len() > MAX_SOURCE {
-            return Err(format!("the chat template has {} bytes; at most {MAX_SOURCE} are taken", source.len()));
+            return Err(format!(
+                "the chat template has {} bytes; at most {MAX_SOURCE} are taken",
+                source.len()
+            ));
         }
         let text = dialect(source);
         let environment = on_deep_stack(move || {
             let mut env = environment();
             env.add_template_owned("chat", text).map_err(|e| {
                 let line = e.line().map_or(String::new(), |n| format!(" (line {n})"));
-                format!("the chat template cannot be read{line}: {}", e.detail().unwrap_or("bad syntax"))
+                format!(
+                    "the chat template cannot be read{line}: {}",
+                    e.detail().unwrap_or("bad syntax")
+                )
             })?;
             Ok(env)
         })?;
-        Ok(Template { environment, source: source.to_owned() })
+        Ok(Template {
+            environment,
+            source: source.to_owned(),
+        })
     }
 
     /// The text, and the stand-ins that hide special tokens of `input.specials` in it.
@@ -259,7 +310,11 @@ impl Template {
         for (i, message) in list.iter_mut().enumerate() {
             match message {
                 Json::Object(map) => alias_reasoning(map),
-                _ => return Err(format!("message {i} must be a JSON object with role and content")),
+                _ => {
+                    return Err(format!(
+                        "message {i} must be a JSON object with role and content"
+                    ))
+                }
             }
         }
         if !tools.is_null() && !tools.is_array() {
@@ -291,16 +346,24 @@ impl Template {
         context.push(("messages".into(), Value::from_serialize(&messages)));
         context.push(("tools".into(), Value::from_serialize(&tools)));
         context.push(("documents".into(), Value::from_serialize(&documents)));
-        context.push(("add_generation_prompt".into(), Value::from(input.add_generation_prompt)));
+        context.push((
+            "add_generation_prompt".into(),
+            Value::from(input.add_generation_prompt),
+        ));
 
-        let bytes = input.messages.len() + input.tools.len() + input.documents.len() + input.variables.len();
+        let bytes = input.messages.len()
+            + input.tools.len()
+            + input.documents.len()
+            + input.variables.len();
         let mut env = self.environment.clone();
         env.set_fuel(Some(MAX_FUEL.min(BASE_FUEL + FUEL_PER_BYTE * bytes as u64)));
         let now = input.now;
         env.add_function("strftime_now", move |format: String| strftime(&format, now));
         let template = env.get_template("chat").map_err(|e| reason(&e))?;
         let mut out = Limited(Vec::new());
-        template.render_captured_to(Value::from_iter(context), &mut out).map_err(|e| reason(&e))?;
+        template
+            .render_captured_to(Value::from_iter(context), &mut out)
+            .map_err(|e| reason(&e))?;
         let mut text = String::from_utf8(out.0).map_err(|e| e.to_string())?;
         // Ordinary conversations have none: their text takes the plain path.
         stand_ins.retain(|(stand_in, _)| text.contains(*stand_in));

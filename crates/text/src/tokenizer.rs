@@ -38,7 +38,11 @@ impl TextTokenizer {
         if !config.is_empty() {
             let config: serde_json::Value = serde_json::from_str(config)
                 .map_err(|e| format!("tokenizer_config.json is not valid JSON: {e}"))?;
-            for (slot, key) in named.iter_mut().zip(["bos_token", "eos_token", "unk_token", "pad_token"]) {
+            for (slot, key) in
+                named
+                    .iter_mut()
+                    .zip(["bos_token", "eos_token", "unk_token", "pad_token"])
+            {
                 let value = &config[key];
                 if let Some(text) = value.as_str().or_else(|| value["content"].as_str()) {
                     *slot = inner.token_to_id(text);
@@ -69,7 +73,9 @@ impl TextTokenizer {
         let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
         if let Some(processor) = inner.get_post_processor() {
             let mark = Token::new(u32::MAX, "x".into(), (0, 1));
-            let around = processor.process(Encoding::from_tokens(vec![mark], 0), None, true).map_err(as_reason)?;
+            let around = processor
+                .process(Encoding::from_tokens(vec![mark], 0), None, true)
+                .map_err(as_reason)?;
             let ids = around.get_ids();
             if let Some(at) = ids.iter().position(|id| *id == u32::MAX) {
                 prefix = ids[..at].to_vec();
@@ -140,17 +146,27 @@ impl TextTokenizer {
         if add_special {
             ids.extend(&self.prefix);
         }
-        let added = if parse_special { self.inner.get_added_vocabulary() } else { &self.plain };
+        let added = if parse_special {
+            self.inner.get_added_vocabulary()
+        } else {
+            &self.plain
+        };
         let mut pieces = added.extract_and_normalize(self.inner.get_normalizer(), text);
         for (stand_in, original) in stand_ins {
             let original = original.to_string();
-            pieces.normalize(|n| n.replace(*stand_in, &original)).map_err(as_reason)?;
+            pieces
+                .normalize(|n| n.replace(*stand_in, &original))
+                .map_err(as_reason)?;
         }
         if let Some(pre) = self.inner.get_pre_tokenizer() {
             pre.pre_tokenize(&mut pieces).map_err(as_reason)?;
         }
-        pieces.tokenize(|n| self.tokenize_word(n.get())).map_err(as_reason)?;
-        let encoding = pieces.into_encoding(None, 0, OffsetType::None).map_err(as_reason)?;
+        pieces
+            .tokenize(|n| self.tokenize_word(n.get()))
+            .map_err(as_reason)?;
+        let encoding = pieces
+            .into_encoding(None, 0, OffsetType::None)
+            .map_err(as_reason)?;
         ids.extend(encoding.get_ids());
         if add_special {
             ids.extend(&self.suffix);
@@ -162,12 +178,17 @@ impl TextTokenizer {
     /// ignore_merges) could make one of plain text: the word is then cut inside it.
     fn tokenize_word(&self, word: &str) -> tokenizers::Result<Vec<Token>> {
         let tokens = self.inner.get_model().tokenize(word)?;
-        let forbidden = |t: &&Token| self.specials.contains(&t.id) && self.named[2] != Some(t.id) && t.value.len() > 1;
+        let forbidden = |t: &&Token| {
+            self.specials.contains(&t.id) && self.named[2] != Some(t.id) && t.value.len() > 1
+        };
         let Some(bad) = tokens.iter().find(forbidden) else {
             return Ok(tokens);
         };
         let start = bad.offsets.0;
-        let first = word.get(start..).and_then(|s| s.chars().next()).map_or(0, char::len_utf8);
+        let first = word
+            .get(start..)
+            .and_then(|s| s.chars().next())
+            .map_or(0, char::len_utf8);
         let cut = start + first;
         if first == 0 || cut >= word.len() {
             return Ok(tokens);
@@ -186,7 +207,10 @@ impl TextTokenizer {
             return Vec::new();
         };
         if self.byte_level {
-            let bytes: Option<Vec<u8>> = token.chars().map(|c| self.alphabet.get(&c).copied()).collect();
+            let bytes: Option<Vec<u8>> = token
+                .chars()
+                .map(|c| self.alphabet.get(&c).copied())
+                .collect();
             return bytes.unwrap_or_else(|| token.into_bytes());
         }
         if self.specials.contains(&id) {

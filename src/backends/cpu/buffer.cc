@@ -63,7 +63,8 @@ void BlockPool::give_back(std::byte* block, std::size_t bytes) {
   free_.emplace_back(size, block);
 }
 
-CpuBuffer::CpuBuffer(std::shared_ptr<BlockPool> pool, std::size_t bytes) : pool_(std::move(pool)), data_(pool_->take(bytes)), bytes_(bytes) {}
+CpuBuffer::CpuBuffer(std::shared_ptr<BlockPool> pool, std::size_t bytes)
+    : pool_(std::move(pool)), data_(pool_->take(bytes)), bytes_(bytes) {}
 
 CpuBuffer::CpuBuffer(const void* from, std::size_t bytes, std::shared_ptr<const void> keep)
     : keep_(std::move(keep)), data_(static_cast<std::byte*>(const_cast<void*>(from))), bytes_(bytes) {}

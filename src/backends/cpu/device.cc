@@ -29,7 +29,8 @@ class Profile {
     }
     std::sort(rows.rbegin(), rows.rend());
     for (const auto& [seconds, op] : rows) {
-      fmt::print(stderr, "{:>8.2f} ms {:>5.1f} % {:>8} x {}\n", seconds * 1e3, 100.0 * seconds / total, entries_[op].second, op);
+      fmt::print(stderr, "{:>8.2f} ms {:>5.1f} % {:>8} x {}\n", seconds * 1e3, 100.0 * seconds / total,
+                 entries_[op].second, op);
     }
     fmt::print(stderr, "{:>8.2f} ms in all\n", total * 1e3);
   }
@@ -49,15 +50,16 @@ class CpuExecutable : public device::Executable {
       : plan_(std::move(plan)), pool_(std::move(pool)), profile_(profile) {}
 
   std::vector<device::BufferPtr> run(std::span<const device::BufferPtr> inputs) override {
-    require(inputs.size() == plan_.input_roots.size(), "cpu: {} inputs given, {} expected", inputs.size(), plan_.input_roots.size());
+    require(inputs.size() == plan_.input_roots.size(), "cpu: {} inputs given, {} expected", inputs.size(),
+            plan_.input_roots.size());
     std::vector<std::byte*> bases(plan_.root_count, nullptr);
     std::vector<CpuBuffer*> buffers(plan_.root_count, nullptr);
     std::vector<device::BufferPtr> owned(plan_.root_count);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto root = static_cast<std::size_t>(plan_.input_roots[i]);
       owned[root] = inputs[i];
-      // Equal values may share one buffer. Held here (`inputs`, `owned`) and by its tensor alone, it may be overwritten;
-      // held by anybody else, or not ours to write, a copy is.
+      // Equal values may share one buffer. Held here (`inputs`, `owned`) and by its tensor alone, it may be
+      // overwritten; held by anybody else, or not ours to write, a copy is.
       if (plan_.donated[i] && (inputs[i].use_count() > 3 || !static_cast<CpuBuffer*>(inputs[i].get())->writable())) {
         owned[root] = std::make_shared<CpuBuffer>(pool_, inputs[i]->bytes());
         inputs[i]->read(static_cast<CpuBuffer*>(owned[root].get())->data());
@@ -113,7 +115,8 @@ class CpuDevice : public device::Device {
     return ops::get(i.op).reference != nullptr || find_kernel(graph, i) != nullptr;
   }
 
-  [[nodiscard]] std::unique_ptr<device::Executable> compile(const ir::Graph& graph, const device::CompileOptions& options) override {
+  [[nodiscard]] std::unique_ptr<device::Executable> compile(const ir::Graph& graph,
+                                                            const device::CompileOptions& options) override {
     return std::make_unique<CpuExecutable>(Planner(graph, options).plan(), pool_, profile_.get());
   }
 
@@ -125,7 +128,8 @@ class CpuDevice : public device::Device {
     return buffer;
   }
 
-  [[nodiscard]] device::BufferPtr adopt(const void* from, std::size_t bytes, std::shared_ptr<const void> keep) override {
+  [[nodiscard]] device::BufferPtr adopt(const void* from, std::size_t bytes,
+                                        std::shared_ptr<const void> keep) override {
     return std::make_shared<CpuBuffer>(from, bytes, std::move(keep));
   }
 
@@ -136,6 +140,8 @@ class CpuDevice : public device::Device {
 
 }  // namespace
 
-std::shared_ptr<device::Device> make_cpu_device() { return std::make_shared<CpuDevice>(); }
+std::shared_ptr<device::Device> make_cpu_device() {
+  return std::make_shared<CpuDevice>();
+}
 
 }  // namespace isotone::cpu

@@ -16,8 +16,12 @@ Arg with_dense_width(Lowering& l, int k) {
   return a.strides.back() == 1 ? a : l.dense(k);
 }
 
-AttentionInput input(const Frame& f, const Arg& a) { return {f.ptr(a), a.strides[0], a.strides[1], a.strides[2]}; }
-AttentionOutput output(const Frame& f, const Arg& a) { return {f.ptr(a), a.strides[0], a.strides[1], a.strides[2]}; }
+AttentionInput input(const Frame& f, const Arg& a) {
+  return {f.ptr(a), a.strides[0], a.strides[1], a.strides[2]};
+}
+AttentionOutput output(const Frame& f, const Arg& a) {
+  return {f.ptr(a), a.strides[0], a.strides[1], a.strides[2]};
+}
 
 bool width_fits(const ir::Graph& g, const ir::Instruction& i) {
   const ir::Type& q = g.types[static_cast<std::size_t>(i.inputs[0])];
@@ -41,8 +45,9 @@ Step lower_attention_grad(Lowering& l) {
   const Arg dq = l.out(0), dk = l.out(1), dv = l.out(2);
   const AttentionShape shape = ops::attention_shape(q.type, k.type, l.attrs());
   return [=](const Frame& f) {
-    AttentionBackward call{shape,        input(f, q),  input(f, k),  input(f, v), input(f, o), input(f, d), f.ptr<const float>(lse),
-                           output(f, dq), output(f, dk), output(f, dv)};
+    AttentionBackward call{
+        shape,         input(f, q),   input(f, k),  input(f, v), input(f, o), input(f, d), f.ptr<const float>(lse),
+        output(f, dq), output(f, dk), output(f, dv)};
     call.shape.doc_start = f.ptr<const std::int32_t>(doc);
     attention_backward(call);
   };
@@ -72,7 +77,8 @@ Step lower_cache_write(Lowering& l) {
     if (f.ptr(y) != f.ptr(pages)) {
       std::memcpy(f.ptr(y), f.ptr(pages), y.type.bytes());
     }
-    const std::int64_t slots = y.dim(2), heads = y.dim(1), d = y.dim(3), count = y.dim(0), tokens = rows.dim(1), width = table.dim(1);
+    const std::int64_t slots = y.dim(2), heads = y.dim(1), d = y.dim(3), count = y.dim(0), tokens = rows.dim(1),
+                       width = table.dim(1);
     const auto unit = static_cast<std::int64_t>(unit_bytes(y.dtype()));
     for (std::int64_t i = 0; i < positions.elements(); ++i) {
       const std::int64_t p = f.ptr<const std::int32_t>(positions)[i];
@@ -84,7 +90,8 @@ Step lower_cache_write(Lowering& l) {
       require(page >= 0 && page < count, "cache_write: page {} is outside a cache of {}", page, count);
       for (std::int64_t h = 0; h < heads; ++h) {
         std::memcpy(f.ptr<std::byte>(y) + ((page * heads + h) * slots + p % slots) * d * unit,
-                    f.ptr<std::byte>(rows) + (i / tokens * rows.strides[0] + i % tokens * rows.strides[1] + h * rows.strides[2]) * unit,
+                    f.ptr<std::byte>(rows) +
+                        (i / tokens * rows.strides[0] + i % tokens * rows.strides[1] + h * rows.strides[2]) * unit,
                     static_cast<std::size_t>(d * unit));
       }
     }
@@ -100,6 +107,8 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-std::span<const Kernel> attention_kernels() { return kKernels; }
+std::span<const Kernel> attention_kernels() {
+  return kKernels;
+}
 
 }  // namespace isotone::cpu

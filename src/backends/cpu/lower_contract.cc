@@ -21,7 +21,8 @@ std::int64_t stride_of(const std::string& letters, const std::vector<std::int64_
 }
 
 /// The letters as dimensions, neighbours merged where they lie evenly in all tensors. Outermost first.
-std::vector<Dim> dims_of(const std::string& letters, const ops::ContractionSpec& s, const Arg& a, const Arg& b, const Arg& c) {
+std::vector<Dim> dims_of(const std::string& letters, const ops::ContractionSpec& s, const Arg& a, const Arg& b,
+                         const Arg& c) {
   std::vector<Dim> out;
   for (const char letter : letters) {
     const Dim d{ops::letter_size(s, letter, a.type.shape, b.type.shape), stride_of(s.left, a.strides, letter),
@@ -43,7 +44,8 @@ Dim take_largest(std::vector<Dim>& dims) {
   if (dims.empty()) {
     return {};
   }
-  const auto it = std::max_element(dims.begin(), dims.end(), [](const Dim& x, const Dim& y) { return x.size < y.size; });
+  const auto it =
+      std::max_element(dims.begin(), dims.end(), [](const Dim& x, const Dim& y) { return x.size < y.size; });
   const Dim d = *it;
   dims.erase(it);
   return d;
@@ -51,7 +53,8 @@ Dim take_largest(std::vector<Dim>& dims) {
 
 /// Calls visit(offset in a, in b, in c) for every index of `loops`.
 template <class Visit>
-void for_each(const std::vector<Dim>& loops, std::size_t depth, std::int64_t a, std::int64_t b, std::int64_t c, const Visit& visit) {
+void for_each(const std::vector<Dim>& loops, std::size_t depth, std::int64_t a, std::int64_t b, std::int64_t c,
+              const Visit& visit) {
   if (depth == loops.size()) {
     visit(a, b, c);
     return;
@@ -62,15 +65,16 @@ void for_each(const std::vector<Dim>& loops, std::size_t depth, std::int64_t a, 
 }
 
 bool takes_contract(const ir::Graph& g, const ir::Instruction& i) {
-  const ir::Type &a = g.types[static_cast<std::size_t>(i.inputs[0])], &b = g.types[static_cast<std::size_t>(i.inputs[1])];
+  const ir::Type &a = g.types[static_cast<std::size_t>(i.inputs[0])],
+                 &b = g.types[static_cast<std::size_t>(i.inputs[1])];
   // Several outer reduced axes form nested trees, which the kernel does not have.
   return ops::parse_contraction(i.attrs.text("spec"), a, b).reduced.size() <= 2;
 }
 
 /// linear(x, w) with all of x's leading axes as rows.
 bool is_linear(const ops::ContractionSpec& s) {
-  return s.batch.empty() && s.reduced.size() == 1 && s.left.back() == s.reduced[0] && s.right.size() == 2 && s.right[1] == s.reduced[0] &&
-         s.out == s.left.substr(0, s.left.size() - 1) + s.right[0];
+  return s.batch.empty() && s.reduced.size() == 1 && s.left.back() == s.reduced[0] && s.right.size() == 2 &&
+         s.right[1] == s.reduced[0] && s.out == s.left.substr(0, s.left.size() - 1) + s.right[0];
 }
 
 void run_packed(const Frame& f, const Arg& a, const Arg& c, const PackedWeight& w) {
@@ -96,7 +100,8 @@ Step lower_contract(Lowering& l) {
     }
     return [=](const Frame& f) {
       CpuBuffer* buffer = f.buffer(b);
-      const std::int64_t n = b.dim(0), k = b.dim(1), rows = k == 0 ? c.elements() / std::max<std::int64_t>(n, 1) : a.elements() / k;
+      const std::int64_t n = b.dim(0), k = b.dim(1),
+                         rows = k == 0 ? c.elements() / std::max<std::int64_t>(n, 1) : a.elements() / k;
       if (buffer != nullptr && buffer->constant() && b.byte_offset == 0 && buffer->bytes() == b.type.bytes()) {
         run_packed(f, a, c, buffer->packed(b.dtype(), n, k));
       } else {
@@ -115,14 +120,16 @@ Step lower_contract(Lowering& l) {
   }
   const Arg a = l.in(0), b = l.in(1);
   const Arg c = l.out(0);
-  std::vector<Dim> m = dims_of(s.left_free, s, a, b, c), n = dims_of(s.right_free, s, a, b, c), loops = dims_of(s.batch, s, a, b, c);
+  std::vector<Dim> m = dims_of(s.left_free, s, a, b, c), n = dims_of(s.right_free, s, a, b, c),
+                   loops = dims_of(s.batch, s, a, b, c);
   Contraction call;
   const Dim dm = take_largest(m), dn = take_largest(n), db = take_largest(loops);
   loops.insert(loops.end(), m.begin(), m.end());
   loops.insert(loops.end(), n.begin(), n.end());
   const auto reduced = [&](std::size_t i) {
     const char letter = s.reduced[i];
-    return Dim{ops::letter_size(s, letter, a.type.shape, b.type.shape), stride_of(s.left, a.strides, letter), stride_of(s.right, b.strides, letter), 0};
+    return Dim{ops::letter_size(s, letter, a.type.shape, b.type.shape), stride_of(s.left, a.strides, letter),
+               stride_of(s.right, b.strides, letter), 0};
   };
   const Dim dk = s.reduced.empty() ? Dim{} : reduced(s.reduced.size() - 1);
   const Dim outer = s.reduced.size() == 2 ? reduced(0) : Dim{};
@@ -141,7 +148,9 @@ Step lower_contract(Lowering& l) {
     if (c.elements() == 0) {
       return;
     }
-    const auto at = [&](const Arg& x, std::int64_t i) { return f.ptr<std::byte>(x) + i * static_cast<std::int64_t>(unit_bytes(x.dtype())); };
+    const auto at = [&](const Arg& x, std::int64_t i) {
+      return f.ptr<std::byte>(x) + i * static_cast<std::int64_t>(unit_bytes(x.dtype()));
+    };
     Contraction now = call;
     for_each(loops, 0, 0, 0, 0, [&](std::int64_t ia, std::int64_t ib, std::int64_t ic) {
       now.a.data = at(a, ia);
@@ -156,6 +165,8 @@ constexpr Kernel kKernels[] = {{"contract", takes_contract, lower_contract}};
 
 }  // namespace
 
-std::span<const Kernel> contraction_kernels() { return kKernels; }
+std::span<const Kernel> contraction_kernels() {
+  return kKernels;
+}
 
 }  // namespace isotone::cpu

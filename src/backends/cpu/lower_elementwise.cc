@@ -22,10 +22,16 @@ std::vector<std::int64_t> broadcast_strides(const Arg& x, const ir::Shape& shape
   return out;
 }
 
-const ir::Type& out_type(const ir::Graph& g, const ir::Instruction& i) { return g.types[static_cast<std::size_t>(i.outputs[0])]; }
-const ir::Type& in_type(const ir::Graph& g, const ir::Instruction& i, std::size_t k) { return g.types[static_cast<std::size_t>(i.inputs[k])]; }
+const ir::Type& out_type(const ir::Graph& g, const ir::Instruction& i) {
+  return g.types[static_cast<std::size_t>(i.outputs[0])];
+}
+const ir::Type& in_type(const ir::Graph& g, const ir::Instruction& i, std::size_t k) {
+  return g.types[static_cast<std::size_t>(i.inputs[k])];
+}
 
-bool few_dims(const ir::Graph& g, const ir::Instruction& i) { return out_type(g, i).shape.size() <= kMaxDims; }
+bool few_dims(const ir::Graph& g, const ir::Instruction& i) {
+  return out_type(g, i).shape.size() <= kMaxDims;
+}
 
 constexpr std::string_view kUnaryNames[] = {"neg",     "abs",  "exp",      "log",       "sin",  "cos",  "tanh", "erf",
                                             "sigmoid", "silu", "gelu_erf", "gelu_tanh", "relu", "sqrt", "rsqrt"};
@@ -85,7 +91,9 @@ Step lower_clamp(Lowering& l) {
   return [=](const Frame& f) { clamp(y.dtype(), f.ptr(y), {f.ptr(x), x.strides}, low, high, y.type.shape); };
 }
 
-bool takes_cast(const ir::Graph& g, const ir::Instruction& i) { return few_dims(g, i) && !is_quantised(in_type(g, i, 0).dtype); }
+bool takes_cast(const ir::Graph& g, const ir::Instruction& i) {
+  return few_dims(g, i) && !is_quantised(in_type(g, i, 0).dtype);
+}
 
 Step lower_cast(Lowering& l) {
   const Arg x = l.in(0);
@@ -154,7 +162,9 @@ Step lower_adamw(Lowering& l) {
   };
 }
 
-bool takes_float_last(const ir::Graph& g, const ir::Instruction& i) { return is_float(in_type(g, i, 0).dtype); }
+bool takes_float_last(const ir::Graph& g, const ir::Instruction& i) {
+  return is_float(in_type(g, i, 0).dtype);
+}
 
 Step lower_swiglu(Lowering& l) {
   const Arg gate = l.dense(0), up = l.dense(1);
@@ -174,14 +184,17 @@ Step lower_swiglu_grad(Lowering& l) {
   };
 }
 
-bool takes_rank1(const ir::Graph& g, const ir::Instruction& i) { return takes_float_last(g, i) && !in_type(g, i, 0).shape.empty(); }
+bool takes_rank1(const ir::Graph& g, const ir::Instruction& i) {
+  return takes_float_last(g, i) && !in_type(g, i, 0).shape.empty();
+}
 
 Step lower_rope(Lowering& l) {
   const Arg x = l.dense(0), c = l.dense(1), s = l.dense(2);
   const Arg y = l.out_over(0, 0);
   return [=](const Frame& f) {
     const std::int64_t d = y.dim(-1), heads = y.dim(-2), row = d * heads;
-    rope(y.dtype(), f.ptr(y), f.ptr(x), f.ptr<const float>(c), f.ptr<const float>(s), row == 0 ? 0 : y.elements() / row, heads, d, row, row);
+    rope(y.dtype(), f.ptr(y), f.ptr(x), f.ptr<const float>(c), f.ptr<const float>(s), row == 0 ? 0 : y.elements() / row,
+         heads, d, row, row);
   };
 }
 
@@ -227,6 +240,8 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-std::span<const Kernel> elementwise_kernels() { return kKernels; }
+std::span<const Kernel> elementwise_kernels() {
+  return kKernels;
+}
 
 }  // namespace isotone::cpu

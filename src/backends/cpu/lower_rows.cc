@@ -12,7 +12,9 @@ namespace isotone::cpu {
 
 namespace {
 
-const ir::Type& in_type(const ir::Graph& g, const ir::Instruction& i, std::size_t k) { return g.types[static_cast<std::size_t>(i.inputs[k])]; }
+const ir::Type& in_type(const ir::Graph& g, const ir::Instruction& i, std::size_t k) {
+  return g.types[static_cast<std::size_t>(i.inputs[k])];
+}
 
 /// A shape seen as [outer, n, inner] around the axes [first, last].
 struct Split {
@@ -35,9 +37,13 @@ bool neighbours(const ir::Ints& axes) {
 }
 
 /// A sum goes over one axis here: several form nested trees.
-bool takes_sum(const ir::Graph&, const ir::Instruction& i) { return i.attrs.ints("axes").size() == 1; }
+bool takes_sum(const ir::Graph&, const ir::Instruction& i) {
+  return i.attrs.ints("axes").size() == 1;
+}
 /// Order does not matter to a maximum: neighbouring axes count as one.
-bool takes_extreme(const ir::Graph&, const ir::Instruction& i) { return neighbours(i.attrs.ints("axes")); }
+bool takes_extreme(const ir::Graph&, const ir::Instruction& i) {
+  return neighbours(i.attrs.ints("axes"));
+}
 
 template <ReduceOp kOp>
 Step lower_reduce(Lowering& l) {
@@ -60,7 +66,9 @@ Step lower_cumsum(Lowering& l) {
   const Arg x = l.dense(0);
   const Arg y = l.out(0);
   const Split s(x.type.shape, l.attrs().integer("axis"), l.attrs().integer("axis"));
-  return [=, reverse = l.attrs().flag("reverse")](const Frame& f) { cumsum(y.dtype(), f.ptr(y), f.ptr(x), s.outer, s.n, s.inner, reverse); };
+  return [=, reverse = l.attrs().flag("reverse")](const Frame& f) {
+    cumsum(y.dtype(), f.ptr(y), f.ptr(x), s.outer, s.n, s.inner, reverse);
+  };
 }
 
 Step lower_sort(Lowering& l) {
@@ -154,16 +162,20 @@ Step lower_cross_entropy_grad(Lowering& l) {
   const Arg y = l.out_over(0, 0);
   return [=, r = Rows(x)](const Frame& f) {
     check_targets(f.ptr<std::int32_t>(t), r.rows, r.n);
-    cross_entropy_grad(x.dtype(), f.ptr(y), f.ptr(x), f.ptr<float>(lse), f.ptr<std::int32_t>(t), f.ptr<float>(d), r.rows, r.n);
+    cross_entropy_grad(x.dtype(), f.ptr(y), f.ptr(x), f.ptr<float>(lse), f.ptr<std::int32_t>(t), f.ptr<float>(d),
+                       r.rows, r.n);
   };
 }
 
-bool takes_ids(const ir::Graph& g, const ir::Instruction& i) { return in_type(g, i, i.op == "embedding" ? 1 : 0).dtype == DType::i32; }
+bool takes_ids(const ir::Graph& g, const ir::Instruction& i) {
+  return in_type(g, i, i.op == "embedding" ? 1 : 0).dtype == DType::i32;
+}
 
 std::span<const std::int32_t> checked_ids(const Frame& f, const Arg& ids, std::int64_t rows) {
   const std::span<const std::int32_t> all(f.ptr<std::int32_t>(ids), static_cast<std::size_t>(ids.elements()));
   const std::int64_t bad = first_invalid_id(all, rows);
-  require(bad < 0, "embedding: id {} at position {} is outside a table of {} rows", bad < 0 ? 0 : all[static_cast<std::size_t>(bad)], bad, rows);
+  require(bad < 0, "embedding: id {} at position {} is outside a table of {} rows",
+          bad < 0 ? 0 : all[static_cast<std::size_t>(bad)], bad, rows);
   return all;
 }
 
@@ -179,18 +191,26 @@ Step lower_embedding_grad(Lowering& l) {
   const Arg ids = l.dense(0), dy = l.dense(1);
   const Arg y = l.out(0);
   return [=](const Frame& f) {
-    embedding_grad(dy.dtype(), f.ptr<float>(y), f.ptr(dy), checked_ids(f, ids, y.dim(0)), ids.dim(0), y.dim(0), y.dim(1));
+    embedding_grad(dy.dtype(), f.ptr<float>(y), f.ptr(dy), checked_ids(f, ids, y.dim(0)), ids.dim(0), y.dim(0),
+                   y.dim(1));
   };
 }
 
-bool takes_row(const ir::Graph& g, const ir::Instruction& i) { return in_type(g, i, 0).elements() > 0; }
+bool takes_row(const ir::Graph& g, const ir::Instruction& i) {
+  return in_type(g, i, 0).elements() > 0;
+}
 
 constexpr Kernel kReductions[] = {
-    {"sum", takes_sum, lower_reduce<ReduceOp::sum>},       {"max", takes_extreme, lower_reduce<ReduceOp::max>},
-    {"min", takes_extreme, lower_reduce<ReduceOp::min>},   {"mean", takes_sum, lower_reduce<ReduceOp::mean>},
-    {"var", takes_sum, lower_reduce<ReduceOp::var>},       {"logsumexp", takes_sum, lower_reduce<ReduceOp::logsumexp>},
-    {"argmax", takes_all, lower_arg<argmax>},              {"argmin", takes_all, lower_arg<argmin>},
-    {"cumsum", takes_all, lower_cumsum},                   {"sort", takes_all, lower_sort},
+    {"sum", takes_sum, lower_reduce<ReduceOp::sum>},
+    {"max", takes_extreme, lower_reduce<ReduceOp::max>},
+    {"min", takes_extreme, lower_reduce<ReduceOp::min>},
+    {"mean", takes_sum, lower_reduce<ReduceOp::mean>},
+    {"var", takes_sum, lower_reduce<ReduceOp::var>},
+    {"logsumexp", takes_sum, lower_reduce<ReduceOp::logsumexp>},
+    {"argmax", takes_all, lower_arg<argmax>},
+    {"argmin", takes_all, lower_arg<argmin>},
+    {"cumsum", takes_all, lower_cumsum},
+    {"sort", takes_all, lower_sort},
     {"topk", takes_row, lower_topk},
 };
 
@@ -209,7 +229,11 @@ constexpr Kernel kRows[] = {
 
 }  // namespace
 
-std::span<const Kernel> reduction_kernels() { return kReductions; }
-std::span<const Kernel> row_kernels() { return kRows; }
+std::span<const Kernel> reduction_kernels() {
+  return kReductions;
+}
+std::span<const Kernel> row_kernels() {
+  return kRows;
+}
 
 }  // namespace isotone::cpu

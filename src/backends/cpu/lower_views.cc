@@ -112,18 +112,21 @@ Step lower_slice(Lowering& l) {
 }
 
 /// Copies `x` into the part of contiguous `y` that starts at `offset` elements and has these strides.
-void copy_into(const Arg& x, const std::byte* source, std::byte* target, const std::vector<std::int64_t>& strides, std::size_t axis,
-               std::int64_t from, std::int64_t to) {
+void copy_into(const Arg& x, const std::byte* source, std::byte* target, const std::vector<std::int64_t>& strides,
+               std::size_t axis, std::int64_t from, std::int64_t to) {
   const std::size_t unit = unit_bytes(x.dtype());
   if (axis + 1 >= x.type.shape.size()) {
     const std::int64_t n = axis < x.type.shape.size() ? x.type.shape[axis] : 1;
-    const std::int64_t sx = axis < x.strides.size() ? x.strides[axis] : 1, sy = axis < strides.size() ? strides[axis] : 1;
+    const std::int64_t sx = axis < x.strides.size() ? x.strides[axis] : 1,
+                       sy = axis < strides.size() ? strides[axis] : 1;
     if (sx == 1 && sy == 1) {
-      std::memcpy(target + to * static_cast<std::int64_t>(unit), source + from * static_cast<std::int64_t>(unit), static_cast<std::size_t>(n) * unit);
+      std::memcpy(target + to * static_cast<std::int64_t>(unit), source + from * static_cast<std::int64_t>(unit),
+                  static_cast<std::size_t>(n) * unit);
       return;
     }
     for (std::int64_t i = 0; i < n; ++i) {
-      std::memcpy(target + (to + i * sy) * static_cast<std::int64_t>(unit), source + (from + i * sx) * static_cast<std::int64_t>(unit), unit);
+      std::memcpy(target + (to + i * sy) * static_cast<std::int64_t>(unit),
+                  source + (from + i * sx) * static_cast<std::int64_t>(unit), unit);
     }
     return;
   }
@@ -185,18 +188,28 @@ Step lower_full(Lowering& l) {
   };
 }
 
-bool few_dims(const ir::Graph& g, const ir::Instruction& i) { return g.types[static_cast<std::size_t>(i.outputs[0])].shape.size() <= kMaxDims; }
+bool few_dims(const ir::Graph& g, const ir::Instruction& i) {
+  return g.types[static_cast<std::size_t>(i.outputs[0])].shape.size() <= kMaxDims;
+}
 
-bool not_quantised(const ir::Graph& g, const ir::Instruction& i) { return !is_quantised(g.types[static_cast<std::size_t>(i.inputs[0])].dtype); }
+bool not_quantised(const ir::Graph& g, const ir::Instruction& i) {
+  return !is_quantised(g.types[static_cast<std::size_t>(i.inputs[0])].dtype);
+}
 
 constexpr Kernel kKernels[] = {
-    {"reshape", takes_all, lower_reshape}, {"transpose", takes_all, lower_transpose}, {"broadcast_to", takes_all, lower_broadcast},
-    {"slice", not_quantised, lower_slice}, {"concat", takes_all, lower_concat},       {"pad", few_dims, lower_pad},
+    {"reshape", takes_all, lower_reshape},
+    {"transpose", takes_all, lower_transpose},
+    {"broadcast_to", takes_all, lower_broadcast},
+    {"slice", not_quantised, lower_slice},
+    {"concat", takes_all, lower_concat},
+    {"pad", few_dims, lower_pad},
     {"full", few_dims, lower_full},
 };
 
 }  // namespace
 
-std::span<const Kernel> view_kernels() { return kKernels; }
+std::span<const Kernel> view_kernels() {
+  return kKernels;
+}
 
 }  // namespace isotone::cpu

@@ -20,7 +20,9 @@ struct Arg {
   [[nodiscard]] bool contiguous() const;
   [[nodiscard]] std::int64_t elements() const { return type.elements(); }
   [[nodiscard]] DType dtype() const { return type.dtype; }
-  [[nodiscard]] std::int64_t dim(int axis) const { return type.shape[static_cast<std::size_t>(axis < 0 ? axis + type.rank() : axis)]; }
+  [[nodiscard]] std::int64_t dim(int axis) const {
+    return type.shape[static_cast<std::size_t>(axis < 0 ? axis + type.rank() : axis)];
+  }
 };
 
 /// Addresses of the roots while a plan runs.
@@ -46,7 +48,8 @@ class Planner;
 /// What a lowering may ask for its instruction.
 class Lowering {
  public:
-  Lowering(Planner& planner, const ir::Instruction& instruction, int index) : planner_(planner), i_(instruction), index_(index) {}
+  Lowering(Planner& planner, const ir::Instruction& instruction, int index)
+      : planner_(planner), i_(instruction), index_(index) {}
 
   [[nodiscard]] const ir::Instruction& instruction() const { return i_; }
   [[nodiscard]] const ir::Attrs& attrs() const { return i_.attrs; }
@@ -58,8 +61,8 @@ class Lowering {
   Arg dense(int k);
   /// Output k, contiguous, in fresh memory.
   Arg out(int k);
-  /// Output k in the memory of input j if nobody reads that afterwards (and types allow), else fresh. `j` must be a tensor
-  /// that the kernel may overwrite element by element.
+  /// Output k in the memory of input j if nobody reads that afterwards (and types allow), else fresh. `j` must be a
+  /// tensor that the kernel may overwrite element by element.
   Arg out_over(int k, int j);
   /// Whether out_over(k, j) would take input j's memory.
   [[nodiscard]] bool may_overwrite(int k, int j);
@@ -93,6 +96,8 @@ const Kernel* find_kernel(const ir::Graph& graph, const ir::Instruction& instruc
 /// The step that runs a primitive by its reference.
 Step lower_reference(Lowering& l);
 
-inline bool takes_all(const ir::Graph&, const ir::Instruction&) { return true; }
+inline bool takes_all(const ir::Graph&, const ir::Instruction&) {
+  return true;
+}
 
 }  // namespace isotone::cpu

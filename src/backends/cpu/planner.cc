@@ -32,7 +32,10 @@ Arg contiguous_arg(int root, ir::Type type) {
 }  // namespace
 
 Planner::Planner(const ir::Graph& graph, const device::CompileOptions& options)
-    : graph_(graph), last_uses_(ir::last_uses(graph)), is_output_(graph.types.size(), false), values_(graph.types.size()) {
+    : graph_(graph),
+      last_uses_(ir::last_uses(graph)),
+      is_output_(graph.types.size(), false),
+      values_(graph.types.size()) {
   for (const ir::ValueId v : graph.outputs) {
     is_output_[static_cast<std::size_t>(v)] = true;
   }
@@ -83,7 +86,9 @@ Arg Planner::contiguous_copy(const Arg& from, int now) {
   return to;
 }
 
-Arg Lowering::in(int k) { return has(k) ? planner_.value(i_.inputs[static_cast<std::size_t>(k)]) : Arg{}; }
+Arg Lowering::in(int k) {
+  return has(k) ? planner_.value(i_.inputs[static_cast<std::size_t>(k)]) : Arg{};
+}
 
 Arg Lowering::dense(int k) {
   const Arg a = in(k);
@@ -111,7 +116,8 @@ bool Lowering::may_overwrite(int k, int j) {
     read_elsewhere = read_elsewhere || (other != j && has(other) && in(other).root == from.root);
   }
   // The whole root must be dead after this step; a donated input that becomes a result must be exactly its size.
-  return mine && root.last == index_ && !read_elsewhere && from.contiguous() && from.byte_offset == 0 && root.bytes == type.bytes();
+  return mine && root.last == index_ && !read_elsewhere && from.contiguous() && from.byte_offset == 0 &&
+         root.bytes == type.bytes();
 }
 
 Arg Lowering::out_over(int k, int j) {
@@ -158,7 +164,8 @@ Plan Planner::plan() {
       continue;
     }
     const Arg copy = contiguous_arg(add_root(Kind::output, a.type.bytes(), end, end), a.type);
-    steps_.push_back({"copy", [a, copy](const Frame& f) { copy_strided(a, f.ptr<std::byte>(a), f.ptr<std::byte>(copy)); }});
+    steps_.push_back(
+        {"copy", [a, copy](const Frame& f) { copy_strided(a, f.ptr<std::byte>(a), f.ptr<std::byte>(copy)); }});
     plan.results.push_back(copy.root);
   }
   std::vector<passes::Lifetime> lifetimes;
@@ -193,7 +200,8 @@ Plan Planner::plan() {
 
 Step lower_reference(Lowering& l) {
   const ops::OpDef& def = ops::get(l.instruction().op);
-  require(def.reference != nullptr, "cpu: '{}' is a composite without a kernel and should have been decomposed", def.name);
+  require(def.reference != nullptr, "cpu: '{}' is a composite without a kernel and should have been decomposed",
+          def.name);
   std::vector<Arg> in, out;
   for (int k = 0; k < l.inputs(); ++k) {
     in.push_back(l.dense(k));
@@ -215,7 +223,8 @@ Step lower_reference(Lowering& l) {
 }
 
 const Kernel* find_kernel(const ir::Graph& graph, const ir::Instruction& instruction) {
-  for (const auto family : {view_kernels(), elementwise_kernels(), reduction_kernels(), row_kernels(), contraction_kernels(), attention_kernels()}) {
+  for (const auto family : {view_kernels(), elementwise_kernels(), reduction_kernels(), row_kernels(),
+                            contraction_kernels(), attention_kernels()}) {
     for (const Kernel& k : family) {
       if (k.op == instruction.op && k.takes(graph, instruction)) {
         return &k;

@@ -19,11 +19,11 @@ struct NamedStep {
 
 struct Plan {
   std::size_t root_count = 0;
-  std::vector<int> input_roots;                          // by graph input
-  std::vector<bool> donated;                             // by graph input
-  std::vector<std::pair<int, std::size_t>> arena_roots;  // root, offset in the arena
-  std::vector<std::pair<int, std::size_t>> output_roots; // root, bytes: a fresh buffer a run
-  std::vector<int> results;                              // by graph output: the root that is returned
+  std::vector<int> input_roots;                           // by graph input
+  std::vector<bool> donated;                              // by graph input
+  std::vector<std::pair<int, std::size_t>> arena_roots;   // root, offset in the arena
+  std::vector<std::pair<int, std::size_t>> output_roots;  // root, bytes: a fresh buffer a run
+  std::vector<int> results;                               // by graph output: the root that is returned
   std::vector<NamedStep> steps;
   device::MemoryReport memory;
 };

@@ -10,14 +10,15 @@ namespace isotone::ops {
 inline void check_attention(std::string_view op, const InTypes& in, const Attrs& a) {
   require_same_dtype(op, in, 0, 2);
   require_float(op, in[0]);
-  require(in[0].rank() == 4 && in[1].rank() == 4 && in[2] == in[1], "{}: q, k and v must be [grain, token, head, width], got {}, {} and {}", op,
-          ir::to_string(in[0]), ir::to_string(in[1]), ir::to_string(in[2]));
+  require(in[0].rank() == 4 && in[1].rank() == 4 && in[2] == in[1],
+          "{}: q, k and v must be [grain, token, head, width], got {}, {} and {}", op, ir::to_string(in[0]),
+          ir::to_string(in[1]), ir::to_string(in[2]));
   const Shape &q = in[0].shape, &k = in[1].shape;
   require(q[0] == k[0] && q[1] == k[1] && q[3] == k[3] && k[2] > 0 && q[2] % k[2] == 0,
-          "{}: q {} and k {} must agree in grains, tokens and width, and the heads be a multiple of the kv heads", op, ir::to_string(in[0]),
-          ir::to_string(in[1]));
-  require(!in.has(3) || in[3] == (Type{DType::i32, {q[0], q[1]}}), "{}: document starts must be i32[{}, {}], got {}", op, q[0], q[1],
-          in.has(3) ? ir::to_string(in[3]) : "none");
+          "{}: q {} and k {} must agree in grains, tokens and width, and the heads be a multiple of the kv heads", op,
+          ir::to_string(in[0]), ir::to_string(in[1]));
+  require(!in.has(3) || in[3] == (Type{DType::i32, {q[0], q[1]}}), "{}: document starts must be i32[{}, {}], got {}",
+          op, q[0], q[1], in.has(3) ? ir::to_string(in[3]) : "none");
   require(a.integer("window") >= 0, "{}: window {} is negative", op, a.integer("window"));
 }
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/support/attention_reference.h"
 #include "base/half.h"
+#include "ops/support/attention_reference.h"
 
 namespace isotone::ops::attention_rules {
 

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/support/attention_check.h"
 #include "base/error.h"
 #include "base/fmath.h"
 #include "base/parallel.h"
 #include "base/tree.h"
+#include "ops/support/attention_check.h"
 
 namespace isotone::ops {
 namespace {
@@ -54,7 +54,8 @@ Row add(const Row& x, const Row& y) {
 }
 
 /// One query row over the keys of block b within `range`: `k(j, i)`, `v(j, i)` give the elements of position j.
-AttentionPartial block_partial(DType t, std::int64_t d, float scale, const Row& q, Range range, std::int64_t b, const auto& k, const auto& v) {
+AttentionPartial block_partial(DType t, std::int64_t d, float scale, const Row& q, Range range, std::int64_t b,
+                               const auto& k, const auto& v) {
   AttentionPartial s;
   const std::int64_t begin = std::max(range.begin, b * kAttentionBlock);
   const std::int64_t end = std::min(range.end, (b + 1) * kAttentionBlock);
@@ -126,7 +127,8 @@ AttentionPartial merge_attention(const AttentionPartial& x, const AttentionParti
   return r;
 }
 
-AttentionPartial attention_block_reference(const AttentionForward& a, std::int64_t g, std::int64_t i, std::int64_t h, std::int64_t block) {
+AttentionPartial attention_block_reference(const AttentionForward& a, std::int64_t g, std::int64_t i, std::int64_t h,
+                                           std::int64_t block) {
   const AttentionShape& s = a.shape;
   require(s.doc_start == nullptr, "attention by blocks: takes sequences of one document");
   const FlushSubnormals flush;
@@ -135,7 +137,8 @@ AttentionPartial attention_block_reference(const AttentionForward& a, std::int64
       return read_element(x.data, s.dtype, g * x.g_stride + j * x.t_stride + hk * x.h_stride + c);
     };
   };
-  return block_partial(s.dtype, s.d, s.scale, read_row(a.q, s.dtype, s.d, g, i, h), visible_keys(s.causal, s.window, s.t, i), block, at(a.k), at(a.v));
+  return block_partial(s.dtype, s.d, s.scale, read_row(a.q, s.dtype, s.d, g, i, h),
+                       visible_keys(s.causal, s.window, s.t, i), block, at(a.k), at(a.v));
 }
 
 void attention_forward_reference(const AttentionForward& a) {
@@ -152,7 +155,7 @@ void attention_forward_reference(const AttentionForward& a) {
           };
         };
         AttentionPartial state = attend(s.dtype, s.d, s.scale, read_row(a.q, s.dtype, s.d, doc.g, doc.begin + i, h),
-                             visible_keys(s.causal, s.window, doc.length, i), at(a.k), at(a.v));
+                                        visible_keys(s.causal, s.window, doc.length, i), at(a.k), at(a.v));
         finish(state, a.lse == nullptr ? nullptr : a.lse + (doc.g * s.t + doc.begin + i) * s.heads + h);
         write_row(a.o, s.dtype, doc.g, doc.begin + i, h, state.o);
       }

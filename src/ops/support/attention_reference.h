@@ -1,5 +1,5 @@
-// What a call of attention is, and attention by definition: the scalar order of docs/numerics.md, sections 5 and 12, that
-// every kernel is compared with.
+// What a call of attention is, and attention by definition: the scalar order of docs/numerics.md, sections 5 and 12,
+// that every kernel is compared with.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,8 @@ struct AttentionForward {
 };
 void attention_forward_reference(const AttentionForward& a);
 
-/// A query row's result over some of its keys, before the division by l: what blocks merge as, and what ranks that share a
-/// sequence's keys send each other. o has the head's width; the empty one is (-inf, 0, {}).
+/// A query row's result over some of its keys, before the division by l: what blocks merge as, and what ranks that
+/// share a sequence's keys send each other. o has the head's width; the empty one is (-inf, 0, {}).
 struct AttentionPartial {
   float m = -std::numeric_limits<float>::infinity();
   float l = 0.0F;
@@ -59,7 +59,8 @@ struct AttentionPartial {
   [[nodiscard]] bool empty() const { return m == -std::numeric_limits<float>::infinity() && l == 0.0F; }
 };
 /// Row (g, i, h) over its visible keys in one block of 64, in sequences of one document each.
-AttentionPartial attention_block_reference(const AttentionForward& a, std::int64_t g, std::int64_t i, std::int64_t h, std::int64_t block);
+AttentionPartial attention_block_reference(const AttentionForward& a, std::int64_t g, std::int64_t i, std::int64_t h,
+                                           std::int64_t block);
 /// Neighbours in the tree, left first. Caller's thread flushes subnormals.
 AttentionPartial merge_attention(const AttentionPartial& x, const AttentionPartial& y);
 

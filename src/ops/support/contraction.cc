@@ -19,22 +19,25 @@ ContractionSpec parse_contraction(const std::string& spec, const ir::Type& left,
   s.out = spec.substr(arrow + 2);
   const auto once = [&](const std::string& part) {
     for (std::size_t i = 0; i < part.size(); ++i) {
-      require((part[i] >= 'a' && part[i] <= 'z') || (part[i] >= 'A' && part[i] <= 'Z'), "contract: spec '{}': '{}' is no letter", spec, part[i]);
-      require(part.find(part[i], i + 1) == std::string::npos, "contract: spec '{}' repeats '{}' in one tensor", spec, part[i]);
+      require((part[i] >= 'a' && part[i] <= 'z') || (part[i] >= 'A' && part[i] <= 'Z'),
+              "contract: spec '{}': '{}' is no letter", spec, part[i]);
+      require(part.find(part[i], i + 1) == std::string::npos, "contract: spec '{}' repeats '{}' in one tensor", spec,
+              part[i]);
     }
   };
   once(s.left);
   once(s.right);
   once(s.out);
   require(s.left.size() == left.shape.size() && s.right.size() == right.shape.size(),
-          "contract: spec '{}' names {} and {} axes, but the tensors are {} and {}", spec, s.left.size(), s.right.size(),
-          ir::to_string(left), ir::to_string(right));
+          "contract: spec '{}' names {} and {} axes, but the tensors are {} and {}", spec, s.left.size(),
+          s.right.size(), ir::to_string(left), ir::to_string(right));
   const auto has = [](const std::string& part, char c) { return part.find(c) != std::string::npos; };
   for (const char c : s.left) {
     const bool in_right = has(s.right, c), in_out = has(s.out, c);
     if (in_right) {
       const std::int64_t a = left.shape[s.left.find(c)], b = right.shape[s.right.find(c)];
-      require(a == b, "contract: '{}' is {} in {} and {} in {} (spec '{}')", c, a, ir::to_string(left), b, ir::to_string(right), spec);
+      require(a == b, "contract: '{}' is {} in {} and {} in {} (spec '{}')", c, a, ir::to_string(left), b,
+              ir::to_string(right), spec);
       (in_out ? s.batch : s.reduced) += c;
     } else {
       require(in_out, "contract: '{}' of spec '{}' stands in one input only; sum it first", c, spec);

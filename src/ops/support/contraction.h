@@ -7,9 +7,9 @@
 
 namespace isotone::ops {
 
-/// A parsed spec. Letters name dimensions; a letter in both inputs and the output is batch, in both inputs only is reduced
-/// (in the left input's order: the last one by the axis tree, the others around it by element trees), in one input and the
-/// output is free. A letter in one input only is an error: sum it first.
+/// A parsed spec. Letters name dimensions; a letter in both inputs and the output is batch, in both inputs only is
+/// reduced (in the left input's order: the last one by the axis tree, the others around it by element trees), in one
+/// input and the output is free. A letter in one input only is an error: sum it first.
 struct ContractionSpec {
   std::string left, right, out;
   std::string batch, left_free, right_free, reduced;

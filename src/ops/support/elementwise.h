@@ -151,13 +151,15 @@ struct Logical : NoGradient<Op> {
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 2, "{}: takes two tensors, got {}", Op::name, in.size());
     require(in[0].dtype == DType::boolean && in[1].dtype == DType::boolean,
-            "{}: takes two bool tensors, got {} and {}; compare or cast() first", Op::name, ir::to_string(in[0]), ir::to_string(in[1]));
+            "{}: takes two bool tensors, got {} and {}; compare or cast() first", Op::name, ir::to_string(in[0]),
+            ir::to_string(in[1]));
     return {{DType::boolean, ir::broadcast_shapes(in[0].shape, in[1].shape, Op::name)}};
   }
   static void reference(const ReferenceCall& c) {
     for_each_broadcast(c.outputs[0].type->shape, c.inputs[0].type->shape, c.inputs[1].type->shape,
                        [&](std::int64_t i, std::int64_t a, std::int64_t b) {
-                         c.outputs[0].set_int(i, Op::f(c.inputs[0].get_int(a) != 0, c.inputs[1].get_int(b) != 0) ? 1 : 0);
+                         c.outputs[0].set_int(i,
+                                              Op::f(c.inputs[0].get_int(a) != 0, c.inputs[1].get_int(b) != 0) ? 1 : 0);
                        });
   }
   static std::vector<Sample> samples() {

@@ -18,7 +18,8 @@ struct AxisSplit {
 };
 
 inline void require_index(std::string_view op, const Type& type) {
-  require(type.dtype == DType::i32 || type.dtype == DType::i64, "{}: indices must be i32 or i64, got {}", op, ir::to_string(type));
+  require(type.dtype == DType::i32 || type.dtype == DType::i64, "{}: indices must be i32 or i64, got {}", op,
+          ir::to_string(type));
 }
 
 /// An index in [0, n), or an error that names it.

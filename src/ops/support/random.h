@@ -1,4 +1,5 @@
-// What random operations share: their type rule and samples. An element's number is a function of (seed, key, step, index).
+// What random operations share: their type rule and samples. An element's number is a function of (seed, key, step,
+// index).
 #pragma once
 
 #include "base/error.h"

@@ -62,7 +62,8 @@ float plain_leaf(std::int64_t begin, std::int64_t n, const Get& get) {
 template <class Get>
 float plain_sum(std::int64_t n, const Get& get) {
   return axis_tree(
-      0, n, [&](std::int64_t b, std::int64_t k) { return plain_leaf(b, k, get); }, [](float l, float r) { return l + r; });
+      0, n, [&](std::int64_t b, std::int64_t k) { return plain_leaf(b, k, get); },
+      [](float l, float r) { return l + r; });
 }
 
 /// Calls visit(output index, offset of the output's first element) for a contiguous input with `axes` removed.
@@ -95,7 +96,8 @@ void for_each_output(const Shape& shape, const Ints& axes, const Visit& visit) {
 inline Types infer_reduction(std::string_view op, const InTypes& in, const Attrs& a) {
   require(in.size() == 1, "{}: takes one tensor, got {}", op, in.size());
   require_float(op, in[0]);
-  return {{in[0].dtype, reduced_shape(in[0].shape, normal_axes(a.ints("axes"), in[0].rank(), op), a.flag("keep_dims"))}};
+  return {
+      {in[0].dtype, reduced_shape(in[0].shape, normal_axes(a.ints("axes"), in[0].rank(), op), a.flag("keep_dims"))}};
 }
 
 /// A cotangent without the reduced axes, spread again over the shape of x.

@@ -18,13 +18,14 @@ struct Window {
       padding[i] = pair(op, a, "padding")[i];
       dilation[i] = pair(op, a, "dilation")[i];
       require(kernel[i] >= 1 && stride[i] >= 1 && dilation[i] >= 1 && padding[i] >= 0,
-              "{}: kernel, stride and dilation must be at least 1 and padding at least 0, got {}, {}, {} and {}", op, kernel[i],
-              stride[i], dilation[i], padding[i]);
+              "{}: kernel, stride and dilation must be at least 1 and padding at least 0, got {}, {}, {} and {}", op,
+              kernel[i], stride[i], dilation[i], padding[i]);
       require(kernel[i] < kFar && stride[i] < kFar && dilation[i] < kFar && padding[i] < kFar && in[i] < kFar,
-              "{}: kernel {}, stride {}, dilation {}, padding {} and size {} must be below {}", op, kernel[i], stride[i], dilation[i],
-              padding[i], in[i], kFar);
+              "{}: kernel {}, stride {}, dilation {}, padding {} and size {} must be below {}", op, kernel[i],
+              stride[i], dilation[i], padding[i], in[i], kFar);
       const std::int64_t span = dilation[i] * (kernel[i] - 1) + 1;
-      require(in[i] + 2 * padding[i] >= span, "{}: a window of {} does not fit {} with padding {}", op, span, in[i], padding[i]);
+      require(in[i] + 2 * padding[i] >= span, "{}: a window of {} does not fit {} with padding {}", op, span, in[i],
+              padding[i]);
       out[i] = (in[i] + 2 * padding[i] - span) / stride[i] + 1;
     }
   }
@@ -32,13 +33,17 @@ struct Window {
   /// The attribute `name`, checked to be two numbers.
   static const Ints& pair(std::string_view op, const Attrs& a, std::string_view name) {
     const Ints& list = a.ints(name);
-    require(list.size() == 2, "{}: {} takes two numbers, {{vertical, horizontal}}, but got {}", op, name, ir::to_string(list));
+    require(list.size() == 2, "{}: {} takes two numbers, {{vertical, horizontal}}, but got {}", op, name,
+            ir::to_string(list));
     return list;
   }
 };
 
 inline Attrs window_attrs(Ints kernel, Ints stride, Ints padding, Ints dilation) {
-  return {{"kernel", std::move(kernel)}, {"stride", std::move(stride)}, {"padding", std::move(padding)}, {"dilation", std::move(dilation)}};
+  return {{"kernel", std::move(kernel)},
+          {"stride", std::move(stride)},
+          {"padding", std::move(padding)},
+          {"dilation", std::move(dilation)}};
 }
 
 }  // namespace isotone::ops

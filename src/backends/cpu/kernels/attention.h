@@ -16,15 +16,15 @@ namespace attention {
 using namespace ops::attention_rules;  // NOLINT(google-build-using-namespace): what drivers and references share
 }
 
+using ops::attention_backward_reference;
+using ops::attention_forward_reference;
 using ops::AttentionBackward;
 using ops::AttentionForward;
 using ops::AttentionInput;
 using ops::AttentionOutput;
 using ops::AttentionShape;
-using ops::PagedAttention;
-using ops::attention_backward_reference;
-using ops::attention_forward_reference;
 using ops::paged_attention_reference;
+using ops::PagedAttention;
 
 /// Throws Error for shapes, dtypes or document starts that make no sense.
 void attention_forward(const AttentionForward& a);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "backends/cpu/kernels/contract_lanes.h"
 #include "backends/cpu/kernels/contract_tile.h"
 
 namespace isotone::cpu {

@@ -19,10 +19,10 @@ struct Block {
   std::size_t used = 0;
 
   explicit Block(std::size_t size)
-      : data(static_cast<std::byte*>(::operator new(size, std::align_val_t{kHugePage}))), bytes(size) {
+      : data(static_cast<std::byte*>(::operator new (size, std::align_val_t{kHugePage}))), bytes(size) {
     madvise(data, bytes, MADV_HUGEPAGE);  // without effect where huge pages are not offered
   }
-  ~Block() { ::operator delete(data, std::align_val_t{kHugePage}); }
+  ~Block() { ::operator delete (data, std::align_val_t{kHugePage}); }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 };
