@@ -302,6 +302,7 @@ def vanishing_clients():
 
 
 def full_queue():
+    wait_for(lambda: metric("isotone_running") == 0, "the case before to end")
     running = start_slow()
     wait_for(lambda: metric("isotone_running") == 1, "the answer to start")
     waiting = [start_slow(), start_slow()]
@@ -316,25 +317,26 @@ def full_queue():
 
 
 def first_come_first_served():
-    order = []
-    lock = threading.Lock()
+    wait_for(lambda: metric("isotone_running") == 0, "the case before to end")
     running = start_slow()
     wait_for(lambda: metric("isotone_running") == 1, "the answer to start")
-
-    def ask(name):
-        assert request("POST", CHAT, chat(name, max_tokens=3))[0] == 200
-        with lock:
-            order.append(name)
-
-    threads = []
-    for i, name in enumerate("ab"):
-        threads.append(threading.Thread(target=ask, args=(name,)))
-        threads[-1].start()
+    queued = []
+    for i in range(2):
+        queued.append(start_slow(stream=True))
         wait_for(lambda: metric("isotone_queue_waiting") == i + 1, "its turn to wait")
+    first, second = queued
     running.close()
-    for t in threads:
-        t.join()
-    assert order == ["a", "b"], order
+    assert b"200 OK" in first.recv(50)
+    assert metric("isotone_queue_waiting") == 1
+    second.setblocking(False)
+    try:
+        raise AssertionError(f"the second was answered first: {second.recv(50)}")
+    except BlockingIOError:
+        second.setblocking(True)
+    first.close()
+    assert b"200 OK" in second.recv(50)
+    second.close()
+    wait_for(lambda: metric("isotone_running") == 0, "all to end")
 
 
 def many_connections():
