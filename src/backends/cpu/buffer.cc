@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -12,7 +13,6 @@ namespace isotone::cpu {
 
 namespace {
 constexpr std::size_t kHuge = std::size_t{2} << 20;
-constexpr std::size_t kKeepAtMost = std::size_t{1} << 30;
 }  // namespace
 
 std::size_t BlockPool::block_bytes(std::size_t bytes) {
@@ -32,8 +32,11 @@ BlockPool::~BlockPool() {
 
 std::byte* BlockPool::take(std::size_t bytes) {
   const std::size_t size = block_bytes(bytes);
+  std::vector<std::byte*> released;
   {
     const std::lock_guard lock(mutex_);
+    used_ += size;
+    most_used_ = std::max(most_used_, used_);
     for (std::size_t i = free_.size(); i-- > 0;) {
       if (free_[i].first == size) {
         std::byte* block = free_[i].second;
@@ -42,10 +45,23 @@ std::byte* BlockPool::take(std::size_t bytes) {
         return block;
       }
     }
+    std::size_t n = 0;
+    while (n < free_.size() && used_ + kept_ > most_used_ + most_used_ / 8) {
+      kept_ -= free_[n].first;
+      released.push_back(free_[n++].second);
+    }
+    free_.erase(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+  for (std::byte* block : released) {
+    std::free(block);
   }
   const std::size_t align = size >= kHuge ? kHuge : 64;
   auto* block = static_cast<std::byte*>(std::aligned_alloc(align, (size + align - 1) / align * align));
-  require(block != nullptr, "memory: {} bytes could not be had; use a smaller batch, context or model", size);
+  if (block == nullptr) {
+    const std::lock_guard lock(mutex_);
+    used_ -= size;
+    fail("memory: {} bytes could not be had; use a smaller batch, context or model", size);
+  }
   if (size >= kHuge) {
     madvise(block, size, MADV_HUGEPAGE);  // fewer page faults and misses; without effect where it is not offered
   }
@@ -55,12 +71,14 @@ std::byte* BlockPool::take(std::size_t bytes) {
 void BlockPool::give_back(std::byte* block, std::size_t bytes) {
   const std::size_t size = block_bytes(bytes);
   const std::lock_guard lock(mutex_);
-  if (kept_ + size > kKeepAtMost) {
-    std::free(block);
-    return;
-  }
+  used_ -= size;
   kept_ += size;
   free_.emplace_back(size, block);
+}
+
+std::pair<std::size_t, std::size_t> BlockPool::held() const {
+  const std::lock_guard lock(mutex_);
+  return {used_, kept_};
 }
 
 CpuBuffer::CpuBuffer(std::shared_ptr<BlockPool> pool, std::size_t bytes)
