@@ -3,18 +3,16 @@
 
 #include <mutex>
 #include <stop_token>
-#include <thread>
+
+#include "cli/common_signals.h"
 
 namespace isotone::cli {
 
-/// While it lives, SIGINT asks for a stop of the current answer; before the first answer it ends the program. Make it
-/// before any other thread starts: threads inherit the mask that keeps the signal for this one.
+/// While it lives, SIGINT asks for a stop of the current answer; before the first answer it ends the program. To be
+/// made before any other thread starts.
 class Interrupts {
  public:
   Interrupts();
-  ~Interrupts();
-  Interrupts(const Interrupts&) = delete;
-  Interrupts& operator=(const Interrupts&) = delete;
 
   /// A token for the next answer; an earlier Ctrl-C does not count.
   std::stop_token next();
@@ -25,7 +23,7 @@ class Interrupts {
   mutable std::mutex mutex_;
   bool answering_ = false;
   std::stop_source source_;
-  std::jthread thread_;
+  SignalThread signals_;  // ends first
 };
 
 }  // namespace isotone::cli

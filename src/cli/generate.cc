@@ -53,6 +53,7 @@ int run(Flags& f) {
                                               f.json ? serve::OnPiece() : serve::OnPiece(print), interrupts.next());
   if (f.json) {
     fmt::print("{}\n", serve::generation_json(g, model->load_seconds));
+    std::fflush(stdout);  // before the model's memory is taken apart
   } else {
     fmt::print("\n");
     if (isatty(STDERR_FILENO) != 0) {

@@ -1,16 +1,14 @@
 // isotone train: runs a recipe, or says what it would take.
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <stop_token>
-#include <thread>
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/common_signals.h"
 #include "train/run.h"
 
 namespace isotone::cli {
@@ -23,34 +21,21 @@ struct Flags {
   bool plan = false, quiet = false, json = false;
 };
 
-/// SIGINT and SIGTERM become a stop request. Made before any other thread, which inherits the mask.
+/// SIGINT and SIGTERM become a stop request.
 class SaveAndStop {
  public:
-  SaveAndStop() {
-    sigemptyset(&set_);
-    sigaddset(&set_, SIGINT);
-    sigaddset(&set_, SIGTERM);
-    sigaddset(&set_, SIGUSR2);  // wakes the waiting thread at the end
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
-    thread_ = std::jthread([this] {
-      int signal = 0;
-      while (sigwait(&set_, &signal) == 0 && signal != SIGUSR2) {
-        if (source_.stop_requested()) {
-          _exit(130);  // asked twice: the last checkpoint is whole
-        }
-        source_.request_stop();
-      }
-    });
-  }
-  ~SaveAndStop() { pthread_kill(thread_.native_handle(), SIGUSR2); }
-  SaveAndStop(const SaveAndStop&) = delete;
-  SaveAndStop& operator=(const SaveAndStop&) = delete;
+  SaveAndStop()
+      : signals_({SIGINT, SIGTERM}, [this](int) {
+          if (source_.stop_requested()) {
+            _exit(130);  // asked twice: the last checkpoint is whole
+          }
+          source_.request_stop();
+        }) {}
   [[nodiscard]] std::stop_token token() const { return source_.get_token(); }
 
  private:
-  sigset_t set_{};
   std::stop_source source_;
-  std::jthread thread_;
+  SignalThread signals_;
 };
 
 std::string duration(double seconds) {
