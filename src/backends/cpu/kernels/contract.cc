@@ -29,7 +29,7 @@ void contract_node(const Route& r, const Contraction& c, const Node& node, const
   p.k = node.k;
   p.a_row_bytes = packed_row_bytes(r.a_format, node.k);
   p.a_direct = direct_rows(r.a_format, a, c.a.row_stride * unit, c.a.outer_stride * unit, c.a.k_stride, node.k);
-  p.pack_step = c.a.k_stride == 1 ? 0 : 64;
+  p.pack_step = c.a.k_stride == 1 ? 0 : 32;
   p.pack_a = [&](std::int64_t row, std::int64_t rows, std::int64_t k, std::int64_t count, char* target) {
     for (std::int64_t o = 0; o < node.outer; ++o) {
       t.pack(r.a_format, a + (row * c.a.row_stride + o * c.a.outer_stride + k * c.a.k_stride) * unit, c.a.row_stride,

@@ -85,7 +85,7 @@ struct Product {
   /// Packs elements [k_begin, k_begin + count) of `rows` rows from `row` on into target: [outer][k][rows], all of k.
   std::function<void(std::int64_t row, std::int64_t rows, std::int64_t k_begin, std::int64_t count, char* target)>
       pack_a;
-  /// Elements that are packed of all rows of a chunk before the next ones, a multiple of 64: where neighbours in memory
+  /// Elements that are packed of all rows of a chunk before the next ones, a multiple of 32: where neighbours in memory
   /// are rows and not elements, a page of them is then used up while it is at hand. 0: all.
   std::int64_t pack_step = 0;
   /// Used instead of pack_a where not none.
