@@ -66,10 +66,18 @@ for _ in $(seq 100); do
 done
 url=$(grep -o 'http://[0-9.:]*' "$demo/serve.json" | head -n 1)
 [ -n "$url" ] || { echo "demo: the server gave no address: $(cat "$demo/serve.json")" >&2; exit 1; }
-question='{"messages": [{"role": "user", "content": "Who wrote Pride and Prejudice?"}], "max_tokens": 40, "temperature": 0}'
-printf "\033[2m\$ curl %s/v1/chat/completions -H 'Content-Type: application/json' -d '%s'\033[0m\n" "$url" "$question"
-curl -sS --fail --max-time 60 "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$question" >"$demo/answer.json"
-python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["choices"][0]["message"]["content"])' "$demo/answer.json"
+run .cache/venv-openai-client/bin/python - "$url" <<'PY'
+import sys
+from openai import OpenAI
+
+client = OpenAI(base_url=sys.argv[1] + "/v1", api_key="unused")
+model = client.models.list().data[0].id
+question = [{"role": "user", "content": "Who wrote Pride and Prejudice?"}]
+print(f"{model}: ", end="")
+for piece in client.chat.completions.create(model=model, messages=question, max_tokens=40, temperature=0, stream=True):
+    print(piece.choices[0].delta.content or "" if piece.choices else "", end="", flush=True)
+print()
+PY
 kill "$server"
 wait "$server" || true
 trap - EXIT

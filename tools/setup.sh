@@ -20,5 +20,5 @@ fi
 
 bash tools/setup_model.sh
 python3 tools/make_corpus.py
-# The real OpenAI client, for the tests in tests/clients only.
+# The real OpenAI client, for the demo and the tests in tests/clients.
 bash tools/venv.sh openai-client 'openai==2.*'

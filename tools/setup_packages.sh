@@ -12,7 +12,6 @@ g++                    # the compiler: 12 or newer
 python3                # generators and rule scripts, standard library only
 python3-venv           # virtual environments of tests and benches
 git                    # rule scripts ask it for the tracked files
-curl                   # the demo talks to the server with it
 libfmt-dev             # formatting of messages
 libcli11-dev           # command line
 nlohmann-json3-dev     # JSON
