@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
-#include <sstream>
 
 #include "base/error.h"
 
@@ -18,11 +17,11 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember({"native", "f32", "bf16"}))
       ->capture_default_str();
   command.add_option("--threads", flags.options.threads, "Threads (default: all cores); results do not depend on it")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   command
       .add_option("--context", flags.options.context_length,
                   "Longest sequence in tokens (default: what the model was trained for); less needs less memory")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
 }
 
 void add_sampling_flags(CLI::App& command, nn::SamplingParams& s, std::vector<std::string>& stop) {
@@ -65,16 +64,21 @@ void check_sampling(const nn::SamplingParams& sampling) {
 }
 
 std::string read_all(const std::string& path) {
-  std::ostringstream bytes;
-  if (path == "-") {
-    bytes << std::cin.rdbuf();
-  } else {
-    std::ifstream file(path, std::ios::binary);
-    require(file.good(), "cannot read {}; is it there, and may this user read it?", path);
-    bytes << file.rdbuf();
-    require(!file.bad() && !bytes.fail(), "cannot read {}; is it a folder?", path);
+  constexpr std::size_t kMost = std::size_t{1} << 28;
+  std::ifstream file;
+  if (path != "-") {
+    file.open(path, std::ios::binary);
+    require(file.good() && file.peek() != std::ifstream::traits_type::eof(),
+            "cannot read {}, or it is empty; is it a file, and may this user read it?", path);
   }
-  return bytes.str();
+  std::istream& in = path == "-" ? std::cin : file;
+  std::string bytes;
+  char piece[65536];
+  while (in.read(piece, sizeof piece), in.gcount() > 0) {
+    bytes.append(piece, static_cast<std::size_t>(in.gcount()));
+    require(bytes.size() <= kMost, "{}: over {} MiB; give it in pieces", path, kMost >> 20);
+  }
+  return bytes;
 }
 
 }  // namespace isotone::cli

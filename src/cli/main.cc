@@ -79,5 +79,9 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "isotone: error: {}\n", e.what());
     return 1;
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fputs("isotone: error: standard output could not be written; what was to be said is lost\n", stderr);
+    return 1;
+  }
   return exit_code;
 }
