@@ -28,7 +28,7 @@ Attr random_attr(std::mt19937& rng) {
   static const char* texts[] = {"", "plain", "gti,oi->gto", "a \"quoted\" \\ one", "two\nlines\n", "} : f32[1]", "\\n"};
   switch (rng() % 4) {
     case 0:
-      return static_cast<std::int64_t>(rng()) * (rng() % 2 == 0 ? 1 : -4'000'000'000LL);
+      return static_cast<std::int64_t>(rng()) * (rng() % 2 == 0 ? 1 : -2'000'000'000LL);
     case 1:
       return reals[rng() % std::size(reals)];
     case 2:
