@@ -33,6 +33,14 @@ std::string_view numerics_profile_name(NumericsProfile profile) {
   return profile == NumericsProfile::amx_1 ? "amx-1" : "pairdot-1";
 }
 
+std::vector<std::string> numerics_profile_names() {
+  std::vector<std::string> names;
+  for (const NumericsProfile profile : kAll) {
+    names.emplace_back(numerics_profile_name(profile));
+  }
+  return names;
+}
+
 NumericsProfile parse_numerics_profile(std::string_view name) {
   for (const NumericsProfile profile : kAll) {
     if (numerics_profile_name(profile) == name) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace isotone {
 
@@ -13,6 +15,9 @@ enum class NumericsProfile { pairdot_1, amx_1 };
 
 /// "pairdot-1" or "amx-1".
 std::string_view numerics_profile_name(NumericsProfile profile);
+
+/// The names of all profiles.
+std::vector<std::string> numerics_profile_names();
 
 /// The profile with this name; throws Error listing the names otherwise.
 NumericsProfile parse_numerics_profile(std::string_view name);

@@ -12,6 +12,7 @@
 #include "base/numerics.h"
 #include "base/philox.h"
 #include "cli/commands.h"
+#include "models/model.h"
 #include "train/benchmark.h"
 
 namespace isotone::cli {
@@ -123,7 +124,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
       ->check(size)
       ->capture_default_str();
   t->add_option("--recompute", f->train.recompute, "none, light, mlp or layer, as in a recipe")
-      ->check(CLI::IsMember({"none", "light", "mlp", "layer"}))
+      ->check(CLI::IsMember(models::recompute_names()))
       ->capture_default_str();
   add_common(*t, *f);
   t->callback([f, &exit_code] { exit_code = run_train(*f); });

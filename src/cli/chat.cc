@@ -53,7 +53,7 @@ void add_chat_command(CLI::App& app, int& exit_code) {
   add_model_flags(*c, f->model);
   c->add_option("--system", f->options.system, "System message");
   c->add_option("-n,--max-tokens", f->options.max_tokens, "Most tokens of an answer; -1: until the context is full")
-      ->check(CLI::Range(std::int64_t{-1}, std::int64_t{1} << 40))
+      ->check(at_least(-1))
       ->capture_default_str();
   add_sampling_flags(*c, f->options.sampling, f->options.stop);
   c->footer(

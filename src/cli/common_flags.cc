@@ -17,11 +17,11 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember({"native", "f32", "bf16"}))
       ->capture_default_str();
   command.add_option("--threads", flags.options.threads, "Threads (default: all cores); results do not depend on it")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(at_least(1));
   command
       .add_option("--context", flags.options.context_length,
                   "Longest sequence in tokens (default: what the model was trained for); less needs less memory")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(at_least(1));
 }
 
 void add_sampling_flags(CLI::App& command, nn::SamplingParams& s, std::vector<std::string>& stop) {

@@ -10,6 +10,11 @@
 
 namespace isotone::cli {
 
+/// A whole number, at least `low`. CLI11's own PositiveNumber names a limit of 300 digits.
+inline CLI::Range at_least(std::int64_t low) {
+  return {low, std::int64_t{1} << 40};
+}
+
 struct ModelFlags {
   std::string path;
   serve::LoadOptions options;

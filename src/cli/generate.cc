@@ -73,7 +73,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   auto* tokens = c->add_option("--tokens", f->tokens, "The prompt as token ids: 1,2,3");
   prompt->excludes(tokens);
   c->add_option("-n,--max-tokens", f->max_tokens, "Most tokens to generate; -1: until the context is full")
-      ->check(CLI::Range(std::int64_t{-1}, std::int64_t{1} << 40))
+      ->check(at_least(-1))
       ->capture_default_str();
   auto* chat = c->add_flag("--chat", f->chat, "Put the prompt into the model's chat template as the user's message");
   chat->excludes(tokens);

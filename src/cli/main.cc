@@ -14,12 +14,12 @@
 
 namespace {
 
-/// The word that stands where a command should, if it is none.
-std::optional<std::string> wrong_command(int argc, char** argv) {
+/// The word that stands where a command should, if it is none: no option, and no option's value.
+std::optional<std::string> wrong_command(const CLI::App& app, int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i], before = argv[i - 1];
-    if (!word.starts_with("-") && before != "--device" && before != "--numerics") {
-      return std::string(word);
+    const std::string word = argv[i];
+    if (!word.starts_with("-") && app.get_option_no_throw(argv[i - 1]) == nullptr) {
+      return word;
     }
   }
   return std::nullopt;
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   app.add_option("--numerics", numerics,
                  "Order of sums in bf16 (docs/numerics.md): pairdot-1, or amx-1, fast where there are tile units "
                  "(default: ISOTONE_NUMERICS, else pairdot-1)")
-      ->check(CLI::IsMember({"pairdot-1", "amx-1"}));
+      ->check(CLI::IsMember(isotone::numerics_profile_names()));
   app.parse_complete_callback([&] {
     isotone::use_device(device);
     static_cast<void>(isotone::numerics_profile());  // a wrong ISOTONE_NUMERICS ends here, not in the middle
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& e) {
-    const auto word = app.get_subcommands().empty() ? wrong_command(argc, argv) : std::nullopt;
+    const auto word = app.get_subcommands().empty() ? wrong_command(app, argc, argv) : std::nullopt;
     if (!word) {
       app.exit(e);
       return 2;

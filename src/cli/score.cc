@@ -53,7 +53,7 @@ void add_score_command(CLI::App& app, int& exit_code) {
   c->add_option("FILE", f->file, "A text file in UTF-8; - reads standard input")->required();
   c->add_flag("--ids", f->ids, "FILE holds token ids, separated by spaces, commas or line ends");
   c->add_option("--window", f->window, "Tokens a long text is read by, overlapping by half (default: the context)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(at_least(1));
   c->add_flag("--per-token", f->per_token, "Also print each token with its log-probability");
   c->add_flag("--json", f->json, "Print one object: perplexity, mean_nll, counted, tokens, logprobs");
   c->footer(

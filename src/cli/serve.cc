@@ -61,16 +61,16 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   c->add_option("--api-key-file", f->key_file,
                 "File with the key that clients must send (or set ISOTONE_API_KEY); guards every route");
   c->add_option("--max-tokens", f->options.max_tokens, "Longest answer a client may ask for; 0: what the context holds")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->check(at_least(0))
       ->capture_default_str();
   c->add_option("--max-body", f->options.max_body, "Longest request body in bytes")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->check(at_least(1))
       ->capture_default_str();
   c->add_option("--max-queue", f->options.max_queue, "Requests that may wait; further ones get status 429")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->check(at_least(0))
       ->capture_default_str();
   c->add_option("--max-connections", f->options.max_connections, "Connections open at once; further ones get 503")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->check(at_least(1))
       ->capture_default_str();
   c->add_option("--read-timeout", f->options.read_timeout_s, "Seconds a request may take to arrive")
       ->check(CLI::Range(0.001, 86400.0))

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/common_flags.h"
 #include "cli/common_signals.h"
 #include "train/run.h"
 
@@ -133,15 +134,14 @@ void add_train_command(CLI::App& app, int& exit_code) {
   auto f = std::make_shared<Flags>();
   c->add_option("recipe", f->recipe, "The recipe, a TOML file (recipes/ has some to start from)")->required();
   c->add_option("--out", f->out, "Folder of checkpoints and metrics, in place of the recipe's train.out");
-  c->add_option("--steps", f->steps, "Number of steps, in place of the recipe's train.steps")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  c->add_option("--steps", f->steps, "Number of steps, in place of the recipe's train.steps")->check(at_least(1));
   c->add_option("--stop-after", f->options.stop_after, "Save and stop after this many steps of this call")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(at_least(1));
   c->add_option("--resume", f->options.resume,
                 "auto (the newest good checkpoint in the out folder), never, or a checkpoint's path")
       ->capture_default_str();
   c->add_option("--micro-grains", f->options.micro_grains, "Most grains computed at once: less memory, the same bits")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(at_least(1));
   c->add_flag("--plan", f->plan, "Say what memory the run takes, and run nothing");
   c->add_flag("--quiet", f->quiet, "No progress");
   c->add_flag("--json", f->json, "Report as one JSON object on standard output");

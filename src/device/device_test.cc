@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "base/error.h"
+#include "base/error_for_tests.h"
 #include "device/conformance.h"
 #include "device/interpreter.h"
 #include "device/null_device.h"
@@ -14,15 +14,6 @@ namespace isotone::device {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 std::vector<Bytes> run(Device& device, const ir::Graph& graph, const std::vector<Bytes>& inputs) {
   const ir::Graph ready =

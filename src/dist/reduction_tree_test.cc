@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/error_for_tests.h"
 #include "base/tree.h"
 #include "dist/partials.h"
 
@@ -74,27 +74,18 @@ TEST(ReductionTree, UsualModelsFitUsualDegrees) {
   }
 }
 
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
 TEST(ReductionTree, RefusalsNameWhatFits) {
   const ReductionTree tree(TreeKind::axis, 576);
-  EXPECT_EQ(message_of([&] { static_cast<void>(tree.split(8)); }),
+  EXPECT_EQ(error_of([&] { static_cast<void>(tree.split(8)); }),
             "axis tree of 576: has 4 leaves and cannot be split among 8 ranks; at most 4 fit");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(error_of([&] {
               static_cast<void>(tree.cover({0, 192}));
             }),
             "axis tree of 576: cannot be cut at 192, which would change the order of its sum; the nearest cuts are 160 "
             "and 288");
-  EXPECT_NE(message_of([&] { static_cast<void>(tree.cover({0, 577})); }), "");
-  EXPECT_NE(message_of([] { ReductionTree(TreeKind::axis, 0); }), "");
-  EXPECT_NE(message_of([&] { static_cast<void>(tree.split(0)); }), "");
+  EXPECT_NE(error_of([&] { static_cast<void>(tree.cover({0, 577})); }), "");
+  EXPECT_NE(error_of([] { ReductionTree(TreeKind::axis, 0); }), "");
+  EXPECT_NE(error_of([&] { static_cast<void>(tree.split(0)); }), "");
 }
 
 TEST(Partials, MissingAndDoubledNodesAreErrors) {

@@ -313,9 +313,7 @@ TEST_F(ModelFilesTest, HostileNamesDoNotReachTheTerminal) {
 }
 
 TEST(RealModel, SmolLm2) {
-  if (!path_exists(kRealModel)) {
-    GTEST_SKIP() << kRealModel << " is not there (make setup)";
-  }
+  ASSERT_TRUE(path_exists(kRealModel)) << kRealModel << " is not there (make setup)";
   const auto model = open_model(kRealModel);
   const ModelConfig& c = model->config();
   EXPECT_EQ(c.n_layers, 30);

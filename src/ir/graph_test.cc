@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "base/error.h"
+#include "base/error_for_tests.h"
 
 namespace isotone::ir {
 namespace {
@@ -79,15 +79,6 @@ Graph random_graph(unsigned seed) {
     g.outputs.push_back(static_cast<ValueId>(rng() % g.types.size()));
   }
   return g;
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 TEST(Graph, PrintAndParseAreInverse) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/model_config.h"
 #include "nn/attention_state.h"
@@ -13,6 +15,12 @@ namespace isotone::models {
 /// What is not kept for the backward pass but computed again there: nothing; the norms and SwiGLU, which cost little
 /// time and a third of the memory; also the projections inside the MLP; or everything but the layers' inputs.
 enum class Recompute { none, light, mlp, layer };
+
+/// Their names, in order.
+std::vector<std::string> recompute_names();
+
+/// The one with this name; throws Error listing the names otherwise.
+Recompute parse_recompute(std::string_view name);
 
 /// How a forward pass is computed; nothing here changes what is computed.
 struct ForwardOptions {

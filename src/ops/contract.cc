@@ -109,10 +109,11 @@ float quantised_dot(const HostTensor& x, std::int64_t at, const HostTensor& w, s
       float largest = 0.0F;
       for (std::int64_t i = 0; i < kQuantBlock; ++i) {
         const float v = std::fabs(x.get(at + b * kQuantBlock + i));
-        largest = std::isfinite(v) ? std::fmax(largest, v) : std::numeric_limits<float>::quiet_NaN();
         if (!std::isfinite(v)) {
+          largest = std::numeric_limits<float>::quiet_NaN();
           break;
         }
+        largest = std::fmax(largest, v);
       }
       const float scale = largest / 127.0F;
       std::int32_t dot = 0, total = 0;

@@ -4,20 +4,11 @@
 
 #include <functional>
 
-#include "base/error.h"
+#include "base/error_for_tests.h"
 #include "ops/functions.h"
 
 namespace isotone::ops {
 namespace {
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 /// Every sample with its inputs spoilt in every simple way: refused by name, or (where that is legal) taken; never a
 /// crash.

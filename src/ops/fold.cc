@@ -10,9 +10,7 @@ namespace {
 struct Fold {
   static constexpr std::string_view name = "fold";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1 && in[0].rank() == 4,
-            "fold: takes one tensor [n, position, channel, kernel element], got {}",
-            in.has(0) ? ir::to_string(in[0]) : "none");
+    require_four_axes(name, in, "[n, position, channel, kernel element]");
     require_float(name, in[0]);
     const Ints& size = Window::pair(name, a, "size");
     require_sizes(name, size);

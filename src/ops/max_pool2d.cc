@@ -10,8 +10,7 @@ namespace {
 struct MaxPool2d : GradientOfDecomposition {
   static constexpr std::string_view name = "max_pool2d";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1 && in[0].rank() == 4, "max_pool2d: takes one tensor [n, channel, height, width], got {}",
-            in.has(0) ? ir::to_string(in[0]) : "none");
+    require_four_axes(name, in, "[n, channel, height, width]");
     require_float(name, in[0]);
     const Window w(name, a, in[0].shape[2], in[0].shape[3]);
     return {{in[0].dtype, {in[0].shape[0], in[0].shape[1], w.out[0], w.out[1]}}};

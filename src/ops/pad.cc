@@ -24,7 +24,6 @@ struct Pad {
               "pad: widths {}, {} and {} of axis {} must not be negative; use slice() to cut", low[i], high[i],
               inner[i], i);
       const std::int64_t n = out.shape[i];
-      constexpr std::int64_t kFar = std::int64_t{1} << 30;  // so that no product overflows
       require(low[i] < kFar && high[i] < kFar && inner[i] < kFar && n < kFar,
               "pad: widths {}, {} and {} of axis {} must be below {}, and {} too", low[i], high[i], inner[i], i, kFar,
               ir::to_string(in[0]));

@@ -9,8 +9,7 @@ namespace {
 struct Unfold {
   static constexpr std::string_view name = "unfold";
   static Types infer(const InTypes& in, const Attrs& a) {
-    require(in.size() == 1 && in[0].rank() == 4, "unfold: takes one tensor [n, channel, height, width], got {}",
-            in.has(0) ? ir::to_string(in[0]) : "none");
+    require_four_axes(name, in, "[n, channel, height, width]");
     require_float(name, in[0]);
     const Shape& s = in[0].shape;
     const Window w(name, a, s[2], s[3]);

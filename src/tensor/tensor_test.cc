@@ -4,21 +4,12 @@
 
 #include <cmath>
 
-#include "base/error.h"
+#include "base/error_for_tests.h"
 #include "device/interpreter.h"
 #include "tensor/transforms.h"
 
 namespace isotone {
 namespace {
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 /// The interpreter, counting what it is asked to do.
 class Counting : public device::Device {

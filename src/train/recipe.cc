@@ -9,8 +9,10 @@
 #include "base/file.h"
 #include "base/fmath.h"
 #include "base/hash.h"
+#include "base/numerics.h"
 #include "base/text_distance.h"
 #include "base/tree.h"
+#include "models/model.h"
 
 namespace isotone::train {
 
@@ -95,8 +97,8 @@ std::map<std::string, Setter> setters(Recipe& r) {
        }},
       {"train.seed", [&r](const toml::node& v,
                           const std::string& w) { r.seed = static_cast<std::uint64_t>(integer(v, w, 0, INT64_MAX)); }},
-      {"train.numerics", one_of(r.numerics, {"pairdot-1", "amx-1"})},
-      {"train.recompute", one_of(r.recompute, {"none", "light", "mlp", "layer"})},
+      {"train.numerics", one_of(r.numerics, numerics_profile_names())},
+      {"train.recompute", one_of(r.recompute, models::recompute_names())},
       {"train.eval_every", whole(r.eval_every, 0, kMany)},
       {"train.eval_grains", whole(r.eval_grains, 1, kMany)},
       {"train.checkpoint_every", whole(r.checkpoint_every, 0, kMany)},

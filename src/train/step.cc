@@ -23,13 +23,6 @@ CompileSettings donate_range(std::size_t begin, std::size_t end) {
   return s;
 }
 
-models::Recompute recompute_of(const Recipe& r) {
-  return r.recompute == "layer"   ? models::Recompute::layer
-         : r.recompute == "mlp"   ? models::Recompute::mlp
-         : r.recompute == "light" ? models::Recompute::light
-                                  : models::Recompute::none;
-}
-
 /// Index of the parameter that both the embedding and the logits use; as many as there are where none is.
 std::size_t shared_parameter(const ModelConfig& config, const std::vector<nn::ParameterSpec>& specs) {
   for (std::size_t i = 0; config.tie_embeddings && i < specs.size(); ++i) {
@@ -102,8 +95,8 @@ Tensors Stepper::losses_of(const Tensors& arguments, Want want) {
       p.set(name, table);
     }
     nn::PackedAttention attention(batch(3));
-    const Tensor hidden =
-        architecture_.hidden(config_, p, batch(0), batch(2), attention, {recipe_.dtype, recompute_of(recipe_)});
+    const Tensor hidden = architecture_.hidden(config_, p, batch(0), batch(2), attention,
+                                               {recipe_.dtype, models::parse_recompute(recipe_.recompute)});
     if (shared_ < n) {
       p.set(specs_[shared_].name, ops::cast(values[n], recipe_.dtype));
     }

@@ -18,7 +18,11 @@
 
 namespace isotone::bits {
 
+using dist::Communicator;
 using dist::Floats;
+using dist::ReductionTree;
+using dist::Span;
+using dist::TreeKind;
 using Bytes = std::vector<std::byte>;
 
 inline Bytes bytes_of(std::span<const float> values) {
@@ -43,17 +47,16 @@ inline Bytes rounded(const Floats& values, const Shape& shape, DType dtype) {
 }
 
 /// This rank computes `part(node)` for every node that covers its part of the axis; the sum over all ranks' nodes.
-inline Floats reduce_nodes(dist::Communicator& r, const dist::ReductionTree& tree,
-                           const std::function<Tensor(dist::Span)>& part) {
+inline Floats reduce_nodes(Communicator& r, const ReductionTree& tree, const std::function<Tensor(Span)>& part) {
   dist::FloatPartials mine(tree);
-  for (const dist::Span node : tree.cover(tree.split(r.size())[static_cast<std::size_t>(r.rank())])) {
+  for (const Span node : tree.cover(tree.split(r.size())[static_cast<std::size_t>(r.rank())])) {
     mine.add(node, part(node).to_floats());
   }
   return dist::tree_all_reduce(r, std::move(mine));
 }
 
 /// Columns [rows, mine] of all ranks side by side, in `dtype`.
-inline Bytes columns_together(dist::Communicator& r, const Tensor& mine, std::int64_t rows, DType dtype) {
+inline Bytes columns_together(Communicator& r, const Tensor& mine, std::int64_t rows, DType dtype) {
   const Floats turned = Tensor(ops::transpose(mine, {1, 0})).to_floats();
   const Floats all = dist::all_gather(r, turned);
   const std::int64_t columns = static_cast<std::int64_t>(all.size()) / rows;
@@ -65,7 +68,7 @@ inline bool any_count(int) {
 }
 
 /// On 1, 2, 3, 4 and 8 ranks, as far as `fits` says: every rank's `sharded` equals `whole`.
-inline void on_ranks(const std::function<bool(int)>& fits, const std::function<Bytes(dist::Communicator&)>& sharded,
+inline void on_ranks(const std::function<bool(int)>& fits, const std::function<Bytes(Communicator&)>& sharded,
                      const Bytes& whole, const std::string& what) {
   int tried = 0;
   for (const int n : {1, 2, 3, 4, 8}) {
@@ -73,7 +76,7 @@ inline void on_ranks(const std::function<bool(int)>& fits, const std::function<B
       continue;
     }
     ++tried;
-    dist::run_in_process(n, [&](dist::Communicator& r) {
+    dist::run_in_process(n, [&](Communicator& r) {
       EXPECT_TRUE(sharded(r) == whole) << what << ": rank " << r.rank() << " of " << n
                                        << " has other bits than the whole";
     });

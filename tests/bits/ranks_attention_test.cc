@@ -2,18 +2,14 @@
 // gradients of keys and values by blocks of queries. All have the whole's bits.
 #include <gtest/gtest.h>
 
+#include <bit>
+
+#include "backends/cpu/kernels/attention.h"
 #include "base/kernel_log.h"
-#include "base/parallel.h"
-#include "ops/support/attention_reference.h"
 #include "tests/bits/ranks.h"
 
 namespace isotone::bits {
 namespace {
-
-using dist::Communicator;
-using dist::ReductionTree;
-using dist::Span;
-using dist::TreeKind;
 
 constexpr std::int64_t kG = 2, kHeads = 6, kKvHeads = 2, kGroup = kHeads / kKvHeads, kWidth = 64;
 constexpr double kScale = 0.125;
@@ -151,58 +147,77 @@ TEST_P(RanksAttention, ByQueriesWithAllKeys) {
 
 TEST_P(RanksAttention, ByKeysWithStatesThatWaitForTheirSiblings) {
   const DType t = GetParam();
-  const std::int64_t tokens = 600;  // ten blocks, the last one short
+  const std::int64_t tokens = 600, blocks = 10, rows = kG * tokens * kHeads;  // the last block is short
   const Inputs in = inputs(tokens, t);
   const auto [o, lse] = forward(in);
+  const Bytes whole_o = o.to_bytes();
+  const Floats whole_lse = lse.to_floats();
   const Bytes q = in.q.to_bytes(), k = in.k.to_bytes(), v = in.v.to_bytes();
-  ops::AttentionForward a;
-  a.shape = {.g = kG,
-             .t = tokens,
-             .heads = kHeads,
-             .kv_heads = kKvHeads,
-             .d = kWidth,
-             .dtype = t,
-             .scale = static_cast<float>(kScale)};
-  const auto strided = [&](const Bytes& b, std::int64_t h) {
-    return ops::AttentionInput{b.data(), tokens * h * kWidth, h * kWidth, kWidth};
+  // The keys as they lie, [page of one sequence, slot, kv head, width], as a cache of two pages that hold a sequence
+  // each.
+  std::vector<std::int32_t> table, positions;
+  const std::int64_t page = blocks * 64;
+  const auto padded = [&](const Bytes& x) {
+    const std::size_t have = x.size() / kG, row = have / static_cast<std::size_t>(tokens);
+    Bytes out(kG * row * static_cast<std::size_t>(page));
+    for (std::size_t g = 0; g < kG; ++g) {
+      std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(g * have), have,
+                  out.begin() + static_cast<std::ptrdiff_t>(g * row * static_cast<std::size_t>(page)));
+    }
+    return out;
   };
-  a.q = strided(q, kHeads);
-  a.k = strided(k, kKvHeads);
-  a.v = strided(v, kKvHeads);
-  const Floats whole_o = o.to_floats(), whole_lse = lse.to_floats();
-  const auto pack = [](const ops::AttentionPartial& p) {
-    Floats f{p.m, p.l};
-    f.insert(f.end(), p.o.begin(), p.o.end());
-    return f;
-  };
-  const auto unpack = [](const Floats& f) { return ops::AttentionPartial{f[0], f[1], {f.begin() + 2, f.end()}}; };
-  const auto join = [&](Floats x, Floats y) {
-    const FlushSubnormals flush;
-    return pack(ops::merge_attention(unpack(x), unpack(y)));
+  const Bytes k_pages = padded(k), v_pages = padded(v);
+  for (std::int32_t g = 0; g < kG; ++g) {
+    table.push_back(g);
+    for (std::int32_t i = 0; i < tokens; ++i) {
+      positions.push_back(i);
+    }
+  }
+  cpu::PagedAttention a;
+  a.b = kG;
+  a.t = tokens;
+  a.heads = kHeads;
+  a.kv_heads = kKvHeads;
+  a.d = kWidth;
+  a.dtype = t;
+  a.scale = static_cast<float>(kScale);
+  a.q = {q.data(), tokens * kHeads * kWidth, kHeads * kWidth, kWidth};
+  a.k_pages = k_pages.data();
+  a.v_pages = v_pages.data();
+  a.pages = kG;
+  a.page = page;
+  a.page_stride = page * kKvHeads * kWidth;
+  a.page_head_stride = kWidth;
+  a.page_slot_stride = kKvHeads * kWidth;
+  a.table = table.data();
+  a.table_stride = 1;
+  a.positions = positions.data();
+  // A node's states travel as one list: m and l of every row, then o.
+  const auto state_of = [&](Floats& f) { return cpu::AttentionState{f.data(), f.data() + rows, f.data() + 2 * rows}; };
+  const auto join = [&](Floats left, Floats right) {
+    cpu::merge_attention_states(rows, kWidth, state_of(left), state_of(right));
+    return left;
   };
   for (const int n : {1, 2, 3, 4, 8}) {
     dist::run_in_process(n, [&](Communicator& r) {
-      for (const std::int64_t i : {0, 63, 64, 300, 511, 599}) {
-        const std::int64_t h = i % kHeads, g = i % kG;
-        // The row sees keys 0 to i: so many blocks, of which this rank has some, none or all.
-        const ReductionTree tree(TreeKind::prefix, i / 64 + 1);
-        const Span all =
-            ReductionTree(TreeKind::prefix, (tokens + 63) / 64).split(n)[static_cast<std::size_t>(r.rank())];
-        dist::FloatPartials mine(tree);
-        for (std::int64_t b = all.begin; b < std::min(all.end, tree.length()); ++b) {
-          mine.add({b, b + 1}, pack(ops::attention_block_reference(a, g, i, h, b)));
-        }
-        const ops::AttentionPartial state = unpack(dist::tree_all_reduce(r, mine, join));
-        const auto row = static_cast<std::size_t>((g * tokens + i) * kHeads + h);
-        Floats row_o;
-        for (const float x : state.o) {
-          row_o.push_back(x / state.l);
-        }
-        const std::span expected = std::span(whole_o).subspan(row * kWidth, kWidth);
-        EXPECT_TRUE(rounded(row_o, {kWidth}, t) == rounded({expected.begin(), expected.end()}, {kWidth}, t))
-            << n << " ranks, token " << i;
-        EXPECT_EQ(Tensor(Tensor::scalar(state.m) + Tensor(ops::log(Tensor::scalar(state.l)))).item(), whole_lse[row]);
+      // One tree serves every row: blocks that a row does not see are empty states, which merging leaves out.
+      const ReductionTree tree(TreeKind::prefix, blocks);
+      dist::FloatPartials mine(tree);
+      for (const Span node : tree.cover(tree.split(n)[static_cast<std::size_t>(r.rank())])) {
+        const int level = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(node.size() - 1)));
+        Floats state(static_cast<std::size_t>(rows * (2 + kWidth)));
+        cpu::paged_attention_node(a, level, node.begin >> level, state_of(state));
+        mine.add(node, std::move(state));
       }
+      Floats all = dist::tree_all_reduce(r, std::move(mine), join);
+      Bytes mine_o(whole_o.size());
+      Floats mine_lse(whole_lse.size());
+      cpu::PagedAttention end = a;
+      end.o = {mine_o.data(), tokens * kHeads * kWidth, kHeads * kWidth, kWidth};
+      end.lse = mine_lse.data();
+      cpu::finish_attention(end, state_of(all));
+      EXPECT_TRUE(mine_o == whole_o) << n << " ranks, rank " << r.rank();
+      EXPECT_EQ(mine_lse, whole_lse) << n << " ranks, rank " << r.rank();
     });
   }
 }

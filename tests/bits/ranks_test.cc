@@ -8,11 +8,6 @@
 namespace isotone::bits {
 namespace {
 
-using dist::Communicator;
-using dist::ReductionTree;
-using dist::Span;
-using dist::TreeKind;
-
 class Ranks : public testing::TestWithParam<DType> {
  protected:
   void SetUp() override {

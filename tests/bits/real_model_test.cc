@@ -4,33 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "backends/cpu/device.h"
 #include "backends/cpu/isa.h"
-#include "base/file.h"
 #include "base/parallel.h"
 #include "models/load.h"
 #include "nn/sampling.h"
 #include "serve/cached_model.h"
 #include "serve/scoring.h"
-#include "tests/bits/tiny_model.h"
+#include "tests/bits/real_model.h"
 
 namespace isotone::bits {
 namespace {
 
 using nlohmann::json;
 
-class RealModel : public testing::Test {
+class RealModel : public RealModelTest {
  protected:
-  void SetUp() override {
-    const std::string path = std::string(ISOTONE_SOURCE_DIR) + "/.cache/models/smollm2-135m-instruct.gguf";
-    ASSERT_TRUE(path_exists(path)) << path << " is not there; make setup fetches it";
-    golden_ = json::parse(read_text_file(std::string(ISOTONE_SOURCE_DIR) + "/tests/goldens/smollm2.json"));
-    set_default_device(cpu::make_cpu_device());
-    files_ = open_model(path);
-    text_ = golden_["score"]["ids"].get<std::vector<std::int32_t>>();
-  }
   [[nodiscard]] serve::CachedModel server(models::WeightDtype dtype) const {
     return {files_->config(), models::load_weights(*files_, dtype, true), 0};
   }
@@ -78,10 +67,6 @@ class RealModel : public testing::Test {
     std::transform(out.begin(), out.end(), out.begin(), [](float x) { return -x; });
     return out;
   }
-
-  json golden_;
-  std::shared_ptr<const ModelFiles> files_;
-  std::vector<std::int32_t> text_;
 };
 
 TEST_F(RealModel, SaysWhatPyTorchSays) {

@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "backends/cpu/device.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "models/load.h"
+#include "tests/bits/real_model.h"
 #include "train/step.h"
 
 namespace isotone::bits {
@@ -18,16 +16,15 @@ using nlohmann::json;
 
 constexpr double kTolerance = 1e-5;
 
-class Oracle : public testing::Test {
+class Oracle : public RealModelTest {
  protected:
   void SetUp() override {
-    const std::string path = std::string(ISOTONE_SOURCE_DIR) + "/.cache/models/smollm2-135m-instruct.gguf";
-    ASSERT_TRUE(path_exists(path)) << path << " is not there; make setup fetches it";
-    golden_ = json::parse(read_text_file(std::string(ISOTONE_SOURCE_DIR) + "/tests/goldens/smollm2.json"));
-    set_default_device(cpu::make_cpu_device());
-    const auto files = open_model(path);
-    config_ = files->config();
-    const models::LoadedWeights w = models::load_weights(*files, models::WeightDtype::f32, false);
+    RealModelTest::SetUp();
+    if (HasFatalFailure()) {
+      return;
+    }
+    config_ = files_->config();
+    const models::LoadedWeights w = models::load_weights(*files_, models::WeightDtype::f32, false);
     for (const nn::ParameterSpec& s : models::architecture_of(config_).parameters(config_)) {
       const Tensor& t = w.parameters.at(s.name);
       const std::vector<float> zeros(static_cast<std::size_t>(t.type().elements()), 0.0F);
@@ -35,7 +32,7 @@ class Oracle : public testing::Test {
       state_.m.set(s.name, Tensor::from(zeros, s.shape));
       state_.v.set(s.name, Tensor::from(zeros, s.shape));
     }
-    batch_.ids = golden_["score"]["ids"].get<std::vector<std::int32_t>>();
+    batch_.ids = text_;
     batch_.grains = 1;
     batch_.tokens = static_cast<std::int64_t>(batch_.ids.size());
     batch_.targets.assign(batch_.ids.begin() + 1, batch_.ids.end());
@@ -73,7 +70,6 @@ class Oracle : public testing::Test {
     return static_cast<std::size_t>(at);
   }
 
-  json golden_;
   ModelConfig config_;
   train::TrainState state_;
   data::Batch batch_;

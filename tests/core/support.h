@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/device.h"
-#include "base/error.h"
+#include "base/error_for_tests.h"
 #include "device/interpreter.h"
 #include "passes/pipeline.h"
 #include "tensor/transforms.h"
@@ -17,16 +17,6 @@
 namespace isotone {
 
 using Bytes = std::vector<std::byte>;
-
-/// The message of the Error that `f` throws; empty where it throws none.
-inline std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 /// A device that is the default one while the object lives.
 class Using {

@@ -13,7 +13,7 @@
 namespace isotone::cpu {
 
 /// Keeps freed blocks for the next request of about their size, so that a training step does not ask the system for its
-/// pages again and again (a sixth of its time). What is in use and what is kept never exceed together what was in use at
+/// pages again and again. What is in use and what is kept never exceed together what was in use at
 /// worst by more than an eighth. Thread-safe.
 class BlockPool {
  public:

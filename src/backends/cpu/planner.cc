@@ -1,5 +1,7 @@
 #include "backends/cpu/planner.h"
 
+#include <cstdlib>
+
 #include "backends/cpu/kernels/elementwise.h"
 #include "base/error.h"
 #include "base/kernel_log.h"
@@ -144,13 +146,14 @@ Arg Lowering::scratch(DType dtype, std::int64_t elements) {
 }
 
 Plan Planner::plan() {
+  const bool types = profile_level() >= 2;
   for (std::size_t n = 0; n < graph_.code.size(); ++n) {
     const ir::Instruction& i = graph_.code[n];
     Lowering l(*this, i, static_cast<int>(n));
     const Kernel* kernel = find_kernel(graph_, i);
     Step step = kernel != nullptr ? kernel->lower(l) : lower_reference(l);
     if (step) {
-      steps_.push_back({profile_level() < 2 ? std::string(i.op) : with_types(graph_, i), std::move(step)});
+      steps_.push_back({types ? with_types(graph_, i) : std::string(i.op), std::move(step)});
     }
   }
   Plan plan;

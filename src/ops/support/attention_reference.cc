@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
 #include "base/fmath.h"
 #include "base/parallel.h"
 #include "base/tree.h"
@@ -45,6 +44,26 @@ float plain_leaf(std::int64_t n, const auto& item) {
   return chain[0] + 0.0F;
 }
 
+struct State {
+  float m = -kInf, l = 0.0F;
+  Row o;
+  bool empty() const { return m == -kInf && l == 0.0F; }
+};
+
+State merge(const State& x, const State& y) {
+  if (x.empty() || y.empty()) {
+    return x.empty() ? y : x;
+  }
+  State r;
+  r.m = std::max(x.m, y.m);
+  const float a1 = fmath::exp(x.m - r.m), a2 = fmath::exp(y.m - r.m);
+  r.l = x.l * a1 + y.l * a2;
+  for (std::size_t i = 0; i < x.o.size(); ++i) {
+    r.o.push_back(x.o[i] * a1 + y.o[i] * a2);
+  }
+  return r;
+}
+
 Row add(const Row& x, const Row& y) {
   Row r;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -53,39 +72,34 @@ Row add(const Row& x, const Row& y) {
   return r;
 }
 
-/// One query row over the keys of block b within `range`: `k(j, i)`, `v(j, i)` give the elements of position j.
-AttentionPartial block_partial(DType t, std::int64_t d, float scale, const Row& q, Range range, std::int64_t b,
-                               const auto& k, const auto& v) {
-  AttentionPartial s;
-  const std::int64_t begin = std::max(range.begin, b * kAttentionBlock);
-  const std::int64_t end = std::min(range.end, (b + 1) * kAttentionBlock);
-  std::vector<float> p(kAttentionBlock, 0.0F);
-  for (std::int64_t j = begin; j < end; ++j) {
-    p[j % kAttentionBlock] = leaf(
-                                 t, d, [&](auto i) { return q[i]; }, [&](auto i) { return k(j, i); }) *
-                             scale;
-    s.m = std::max(s.m, p[j % kAttentionBlock]);
-  }
-  for (std::int64_t j = begin; j < end; ++j) {
-    p[j % kAttentionBlock] = fmath::exp(p[j % kAttentionBlock] - s.m);
-  }
-  s.l = plain_leaf(kAttentionBlock, [&](auto i) { return p[i]; });
-  for (std::int64_t c = 0; c < d; ++c) {
-    s.o.push_back(leaf(
-        t, kAttentionBlock, [&](auto i) { return round_to(t, p[i]); },
-        [&](auto i) {
-          const std::int64_t j = b * kAttentionBlock + i;
-          return j >= begin && j < end ? v(j, c) : 0.0F;
-        }));
-  }
-  return s;
-}
-
-/// One query row over all keys of `range`.
-AttentionPartial attend(DType t, std::int64_t d, float scale, const Row& q, Range range, const auto& k, const auto& v) {
-  return prefix_tree(
-      range.begin / kAttentionBlock, (range.end + kAttentionBlock - 1) / kAttentionBlock,
-      [&](std::int64_t b) { return block_partial(t, d, scale, q, range, b, k, v); }, merge_attention);
+/// One query row over the keys [range.begin, range.end): `k(j)`, `v(j)` give the element offsets of position j.
+State attend(DType t, std::int64_t d, float scale, const Row& q, Range range, const auto& k, const auto& v) {
+  const auto block = [&](std::int64_t b) {
+    State s;
+    const std::int64_t begin = std::max(range.begin, b * kAttentionBlock);
+    const std::int64_t end = std::min(range.end, (b + 1) * kAttentionBlock);
+    std::vector<float> p(kAttentionBlock, 0.0F);
+    for (std::int64_t j = begin; j < end; ++j) {
+      p[j % kAttentionBlock] = leaf(
+                                   t, d, [&](auto i) { return q[i]; }, [&](auto i) { return k(j, i); }) *
+                               scale;
+      s.m = std::max(s.m, p[j % kAttentionBlock]);
+    }
+    for (std::int64_t j = begin; j < end; ++j) {
+      p[j % kAttentionBlock] = fmath::exp(p[j % kAttentionBlock] - s.m);
+    }
+    s.l = plain_leaf(kAttentionBlock, [&](auto i) { return p[i]; });
+    for (std::int64_t c = 0; c < d; ++c) {
+      s.o.push_back(leaf(
+          t, kAttentionBlock, [&](auto i) { return round_to(t, p[i]); },
+          [&](auto i) {
+            const std::int64_t j = b * kAttentionBlock + i;
+            return j >= begin && j < end ? v(j, c) : 0.0F;
+          }));
+    }
+    return s;
+  };
+  return prefix_tree(range.begin / kAttentionBlock, (range.end + kAttentionBlock - 1) / kAttentionBlock, block, merge);
 }
 
 Row read_row(const AttentionInput& x, DType t, std::int64_t d, std::int64_t g, std::int64_t i, std::int64_t h) {
@@ -102,7 +116,7 @@ void write_row(const AttentionOutput& x, DType t, std::int64_t g, std::int64_t i
   }
 }
 
-void finish(AttentionPartial& s, float* lse) {
+void finish(State& s, float* lse) {
   for (float& x : s.o) {
     x = x / s.l;
   }
@@ -112,34 +126,6 @@ void finish(AttentionPartial& s, float* lse) {
 }
 
 }  // namespace
-
-AttentionPartial merge_attention(const AttentionPartial& x, const AttentionPartial& y) {
-  if (x.empty() || y.empty()) {
-    return x.empty() ? y : x;
-  }
-  AttentionPartial r;
-  r.m = std::max(x.m, y.m);
-  const float a1 = fmath::exp(x.m - r.m), a2 = fmath::exp(y.m - r.m);
-  r.l = x.l * a1 + y.l * a2;
-  for (std::size_t i = 0; i < x.o.size(); ++i) {
-    r.o.push_back(x.o[i] * a1 + y.o[i] * a2);
-  }
-  return r;
-}
-
-AttentionPartial attention_block_reference(const AttentionForward& a, std::int64_t g, std::int64_t i, std::int64_t h,
-                                           std::int64_t block) {
-  const AttentionShape& s = a.shape;
-  require(s.doc_start == nullptr, "attention by blocks: takes sequences of one document");
-  const FlushSubnormals flush;
-  const auto at = [&](const AttentionInput& x) {
-    return [&, hk = h / (s.heads / s.kv_heads)](std::int64_t j, std::int64_t c) {
-      return read_element(x.data, s.dtype, g * x.g_stride + j * x.t_stride + hk * x.h_stride + c);
-    };
-  };
-  return block_partial(s.dtype, s.d, s.scale, read_row(a.q, s.dtype, s.d, g, i, h),
-                       visible_keys(s.causal, s.window, s.t, i), block, at(a.k), at(a.v));
-}
 
 void attention_forward_reference(const AttentionForward& a) {
   const AttentionShape& s = a.shape;
@@ -154,8 +140,8 @@ void attention_forward_reference(const AttentionForward& a) {
                                 doc.g * x.g_stride + (doc.begin + j) * x.t_stride + hk * x.h_stride + c);
           };
         };
-        AttentionPartial state = attend(s.dtype, s.d, s.scale, read_row(a.q, s.dtype, s.d, doc.g, doc.begin + i, h),
-                                        visible_keys(s.causal, s.window, doc.length, i), at(a.k), at(a.v));
+        State state = attend(s.dtype, s.d, s.scale, read_row(a.q, s.dtype, s.d, doc.g, doc.begin + i, h),
+                             visible_keys(s.causal, s.window, doc.length, i), at(a.k), at(a.v));
         finish(state, a.lse == nullptr ? nullptr : a.lse + (doc.g * s.t + doc.begin + i) * s.heads + h);
         write_row(a.o, s.dtype, doc.g, doc.begin + i, h, state.o);
       }
@@ -169,7 +155,7 @@ void paged_attention_reference(const PagedAttention& a) {
   for (std::int64_t n = 0; n < a.b * a.t * a.heads; ++n) {
     const std::int64_t h = n % a.heads, i = n / a.heads % a.t, r = n / a.heads / a.t;
     const std::int64_t p = a.positions[r * a.t + i];
-    AttentionPartial state;
+    State state;
     if (p < 0) {
       state.o.assign(static_cast<std::size_t>(a.d), 0.0F);
       if (a.lse != nullptr) {

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <vector>
 
 #include "base/dtype.h"
 
@@ -49,20 +47,6 @@ struct AttentionForward {
   float* lse = nullptr;
 };
 void attention_forward_reference(const AttentionForward& a);
-
-/// A query row's result over some of its keys, before the division by l: what blocks merge as, and what ranks that
-/// share a sequence's keys send each other. o has the head's width; the empty one is (-inf, 0, {}).
-struct AttentionPartial {
-  float m = -std::numeric_limits<float>::infinity();
-  float l = 0.0F;
-  std::vector<float> o;
-  [[nodiscard]] bool empty() const { return m == -std::numeric_limits<float>::infinity() && l == 0.0F; }
-};
-/// Row (g, i, h) over its visible keys in one block of 64, in sequences of one document each.
-AttentionPartial attention_block_reference(const AttentionForward& a, std::int64_t g, std::int64_t i, std::int64_t h,
-                                           std::int64_t block);
-/// Neighbours in the tree, left first. Caller's thread flushes subnormals.
-AttentionPartial merge_attention(const AttentionPartial& x, const AttentionPartial& y);
 
 /// dq, dk, dv from the forward's inputs, its o and lse, and the gradient of o. Each is rounded once to the dtype.
 struct AttentionBackward {

@@ -7,6 +7,9 @@
 
 namespace isotone::ops {
 
+/// What widths and steps stay below, so that no product of two of them overflows.
+inline constexpr std::int64_t kFar = std::int64_t{1} << 30;
+
 /// The attribute "dtype" of `op`.
 inline DType dtype_attr(std::string_view op, const Attrs& a) {
   const std::int64_t t = a.integer("dtype");

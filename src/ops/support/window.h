@@ -3,12 +3,18 @@
 
 #include "base/error.h"
 #include "ops/functions.h"
+#include "ops/support/attributes.h"
 
 namespace isotone::ops {
 
+/// Throws unless there is one tensor, of four axes, which `axes` names.
+inline void require_four_axes(std::string_view op, const InTypes& in, std::string_view axes) {
+  require(in.size() == 1 && in[0].rank() == 4, "{}: takes one tensor {}, got {}", op, axes,
+          in.has(0) ? ir::to_string(in[0]) : "none");
+}
+
 /// A window over [n, c, h, w]: attributes "kernel", "stride", "padding", "dilation", each {vertical, horizontal}.
 struct Window {
-  static constexpr std::int64_t kFar = std::int64_t{1} << 30;  // so that no product overflows
   std::int64_t kernel[2], stride[2], padding[2], dilation[2], in[2], out[2];
 
   Window(std::string_view op, const Attrs& a, std::int64_t height, std::int64_t width) : in{height, width} {
