@@ -79,6 +79,9 @@ int open_regular(const std::string& path, std::uint64_t& size) {
   return fd;
 }
 
+/// Some systems refuse to write more than 2 GiB in one call.
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+
 constexpr std::string_view kAside = ".aside-";
 
 std::string aside_name(const std::string& path) {
@@ -186,10 +189,8 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   require(fd_ >= 0, "{}: written to after it was committed", path_);
-  // Some systems refuse more than 2 GiB in one call.
-  constexpr std::size_t kMost = std::size_t{1} << 30;
   while (!bytes.empty()) {
-    const ssize_t put = ::write(fd_, bytes.data(), std::min(bytes.size(), kMost));
+    const ssize_t put = ::write(fd_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
     if (put < 0) {
       if (errno == EINTR) {
         continue;
@@ -220,6 +221,38 @@ void AtomicFile::commit() {
   }
   aside_.clear();
   sync_folder(parent_of(path_));
+}
+
+SharedFile::SharedFile(std::string path) : path_(std::move(path)) {
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd_ < 0) {
+    fail_errno(path_, "create", errno);
+  }
+}
+
+SharedFile::~SharedFile() {
+  ::close(fd_);
+}
+
+void SharedFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put =
+        ::pwrite(fd_, bytes.data(), std::min(bytes.size(), kMostAtOnce), static_cast<off_t>(offset));
+    if (put < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      fail_errno(path_, "write", errno);
+    }
+    offset += static_cast<std::uint64_t>(put);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+}
+
+void SharedFile::sync() {
+  if (::fsync(fd_) != 0 && errno != EINVAL) {
+    fail_errno(path_, "write to disk", errno);
+  }
 }
 
 void write_file_atomic(const std::string& path, std::string_view text) {

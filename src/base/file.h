@@ -65,6 +65,25 @@ class AtomicFile {
   std::uint64_t position_ = 0;
 };
 
+/// A file of which several threads or processes write a part each, at its place. Created where it is not there; what
+/// others wrote stays. To appear whole or not at all it must lie in an AsideFolder.
+class SharedFile {
+ public:
+  explicit SharedFile(std::string path);
+  ~SharedFile();
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+
+  /// Throws Error (full disk, quota, ...) naming the path.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// What was written here is on the disk afterwards.
+  void sync();
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
 /// Replaces `path` with `text` in one step (AtomicFile).
 void write_file_atomic(const std::string& path, std::string_view text);
 

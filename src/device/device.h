@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/transport.h"
 
 namespace isotone::device {
 
@@ -40,6 +41,8 @@ struct MemoryReport {
 struct CompileOptions {
   /// Per graph input: its memory may be overwritten by an output. Empty: none.
   std::vector<bool> donated;
+  /// Carries the graph's collectives to the other workers; null: there are none.
+  std::shared_ptr<ops::Transport> transport;
 };
 
 class Executable {

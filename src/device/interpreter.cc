@@ -11,7 +11,8 @@ namespace {
 
 class Interpreted : public Executable {
  public:
-  explicit Interpreted(ir::Graph graph) : graph_(std::move(graph)) {}
+  Interpreted(ir::Graph graph, std::shared_ptr<ops::Transport> transport)
+      : graph_(std::move(graph)), transport_(std::move(transport)) {}
 
   std::vector<BufferPtr> run(std::span<const BufferPtr> inputs) override {
     require(inputs.size() == graph_.inputs.size(), "interpreter: {} inputs given, {} expected", inputs.size(),
@@ -45,7 +46,7 @@ class Interpreted : public Executable {
       }
       const ops::OpDef& def = ops::get(code.op);
       require(def.reference != nullptr, "interpreter: {} is a composite and should have been decomposed", code.op);
-      def.reference({in, out, code.attrs});
+      def.reference({in, out, code.attrs, transport_.get()});
       for (const ir::ValueId v : code.inputs) {
         if (v != ir::kNone && last[static_cast<std::size_t>(v)] == static_cast<int>(n)) {
           values[static_cast<std::size_t>(v)] = nullptr;
@@ -72,6 +73,7 @@ class Interpreted : public Executable {
 
  private:
   ir::Graph graph_;
+  std::shared_ptr<ops::Transport> transport_;
 };
 
 class Interpreter : public Device {
@@ -80,8 +82,8 @@ class Interpreter : public Device {
   [[nodiscard]] bool takes(const ir::Graph&, const ir::Instruction& i) const override {
     return ops::get(i.op).reference != nullptr;
   }
-  [[nodiscard]] std::unique_ptr<Executable> compile(const ir::Graph& graph, const CompileOptions&) override {
-    return std::make_unique<Interpreted>(graph);
+  [[nodiscard]] std::unique_ptr<Executable> compile(const ir::Graph& graph, const CompileOptions& options) override {
+    return std::make_unique<Interpreted>(graph, options.transport);
   }
   [[nodiscard]] BufferPtr upload(const void* from, std::size_t bytes) override {
     auto buffer = std::make_shared<HostBuffer>(bytes);

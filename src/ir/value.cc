@@ -84,6 +84,10 @@ RegionScope::RegionScope() : saved_(current_region()) {
   current_region() = counter.fetch_add(1, std::memory_order_relaxed);
 }
 
+RegionScope::RegionScope(int region) : saved_(current_region()) {
+  current_region() = region;
+}
+
 RegionScope::~RegionScope() {
   current_region() = saved_;
 }

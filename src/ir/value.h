@@ -86,10 +86,11 @@ NodePtr record(std::string_view op, Attrs attrs, Values inputs, Types types);
 /// A leaf with given memory (or none: a placeholder).
 Value leaf(Type type, std::shared_ptr<Storage> storage, bool traced = false);
 
-/// While alive, nodes recorded on this thread belong to a new recompute region.
+/// While alive, nodes recorded on this thread belong to a new recompute region, or to the one given.
 class RegionScope {
  public:
   RegionScope();
+  explicit RegionScope(int region);
   ~RegionScope();
   RegionScope(const RegionScope&) = delete;
   RegionScope& operator=(const RegionScope&) = delete;

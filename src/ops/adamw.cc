@@ -1,5 +1,6 @@
 // One step of AdamW (Loshchilov and Hutter, 2017).
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -27,6 +28,10 @@ struct Adamw : NoGradient<Adamw> {
     const Value v = add(mul(b2, in[2]), mul(mul(sub(one, b2), g), g));
     const Value u = div(mul(m, c1), add(sqrt(mul(v, c2)), eps));
     return {sub(in[0], mul(lr, add(u, mul(wd, in[0])))), m, v};
+  }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs&) {
+    const std::string all = letters_without(in[0].shape.size(), {});
+    return {{all, all, all, all, "."}, {all, all, all}};
   }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;

@@ -1,6 +1,7 @@
 // The position of the largest element along an axis.
 #include "ops/support/attributes.h"
 #include "ops/support/reduction.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -33,6 +34,12 @@ struct Argmax : NoGradient<Argmax> {
       }
       c.outputs[0].set_int(o, at);
     });
+  }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) {
+    const std::int64_t axis = a.integer("axis");
+    ShardRule rule{{letters_without(in[0].shape.size(), {axis})}, {letters_without(in[0].shape.size(), {axis})}};
+    rule.outputs[0].erase(static_cast<std::size_t>(axis), 1);
+    return rule;
   }
   static std::vector<Sample> samples() { return axis_samples(false); }
 };

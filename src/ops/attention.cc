@@ -34,6 +34,9 @@ struct AttentionOp {
     attention_forward_reference(
         {shape_of(c), q, k, v, output_of(c.outputs[0]), static_cast<float*>(c.outputs[1].data)});
   }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs&) {
+    return heads_rule(in, {{"g.H.", "g.h.", "g.h.", "g."}, {"g.H.", "g.H"}});
+  }
   static std::vector<Sample> samples() { return attention_samples(0); }
 };
 

@@ -35,6 +35,9 @@ struct AttentionGrad : NoGradient<AttentionGrad> {
                         output_of(c.outputs[2])};
     attention_backward_reference(b);
   }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs&) {
+    return heads_rule(in, {{"g.H.", "g.h.", "g.h.", "g.", "g.H.", "g.H", "g.H."}, {"g.H.", "g.h.", "g.h."}});
+  }
   static std::vector<Sample> samples() { return attention_samples(3); }
 };
 

@@ -7,7 +7,7 @@
 namespace isotone::ops {
 namespace {
 
-struct AvgPool2d : GradientOfDecomposition {
+struct AvgPool2d : GradientOfDecomposition, NeverCut {
   static constexpr std::string_view name = "avg_pool2d";
   static Types infer(const InTypes& in, const Attrs& a) {
     require_four_axes(name, in, "[n, channel, height, width]");

@@ -1,6 +1,7 @@
 // Repeats a tensor along axes of size 1.
 #include "ops/support/attributes.h"
 #include "ops/support/elementwise.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -27,6 +28,7 @@ struct BroadcastTo {
           floats ? c.outputs[0].set(i, c.inputs[0].get(a)) : c.outputs[0].set_int(i, c.inputs[0].get_int(a));
         });
   }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return elementwise_rule(in, out); }
   static std::vector<Sample> samples() {
     return {{{{{DType::f32, {3, 1}}}}, {{"shape", Ints{2, 3, 5}}}},
             {{{{DType::bf16, {7}}}}, {{"shape", Ints{4, 7}}}, false},

@@ -6,7 +6,7 @@
 namespace isotone::ops {
 namespace {
 
-struct CacheWrite : NoGradient<CacheWrite> {
+struct CacheWrite : NoGradient<CacheWrite>, NeverCut {
   static constexpr std::string_view name = "cache_write";
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 4, "cache_write: takes pages, new rows, the page table and positions, got {} inputs",

@@ -1,13 +1,14 @@
 // Converts the dtype of a tensor.
 #include "ops/functions.h"
 #include "ops/support/attributes.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct Cast {
+struct Cast : Elementwise {
   static constexpr std::string_view name = "cast";
   static constexpr bool wide_cotangent = true;
   static Types infer(const InTypes& in, const Attrs& a) {

@@ -1,12 +1,13 @@
 // Limits each element to a range.
 #include "ops/functions.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct Clamp {
+struct Clamp : Elementwise {
   static constexpr std::string_view name = "clamp";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 1, "clamp: takes one tensor, got {}", in.size());

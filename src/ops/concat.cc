@@ -1,13 +1,14 @@
 // Joins tensors along an axis.
 #include "ops/functions.h"
 #include "ops/support/attributes.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct Concat {
+struct Concat : AlongAxis {
   static constexpr std::string_view name = "concat";
   static constexpr bool wide_cotangent = true;
   static Types infer(const InTypes& in, const Attrs& a) {

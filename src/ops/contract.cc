@@ -51,6 +51,18 @@ struct Contract {
     return out;
   }
   static void reference(const ReferenceCall& c);
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) {
+    const ContractionSpec s = parse_contraction(a.text("spec"), in[0], in[1]);
+    ShardRule rule{{s.left, s.right}, {s.out}};
+    rule.joined = s.reduced;
+    if (is_quantised(in[1].dtype)) {  // rows of blocks stay whole
+      rule.joined = "";
+      for (std::string& letters : rule.inputs) {
+        letters.back() = '.';
+      }
+    }
+    return rule;
+  }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     const auto add = [&](DType t, Shape a, Shape b, const char* spec, bool gradient, DType to) {

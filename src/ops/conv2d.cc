@@ -6,7 +6,7 @@
 namespace isotone::ops {
 namespace {
 
-struct Conv2d : GradientOfDecomposition {
+struct Conv2d : GradientOfDecomposition, NeverCut {
   static constexpr std::string_view name = "conv2d";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 2, "conv2d: takes x and w, got {} inputs", in.size());

@@ -1,5 +1,6 @@
 // Loss of a classification against target classes.
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -38,6 +39,7 @@ struct CrossEntropy {
             "cross_entropy: no gradient through the second output (logsumexp); use logsumexp() for that");
     return {cross_entropy_grad(c.inputs[0], c.outputs[1], c.inputs[1], c.cotangents[0]), Value()};
   }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return rows_rule(in, out, "rv", "vv"); }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {

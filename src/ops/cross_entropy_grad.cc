@@ -1,5 +1,6 @@
 // The gradient of cross_entropy.
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -28,6 +29,7 @@ struct CrossEntropyGrad : GradientOfDecomposition {
     const Value g = mul(sub(p, hit), reshape(in[3], column));
     return {cast(where(less(target, full({}, 0.0, DType::i32)), constant(0.0), g), in[0].dtype())};
   }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return rows_rule(in, out, "rvvv", "r"); }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {

@@ -1,13 +1,14 @@
 // Running sum along an axis.
 #include "ops/support/attributes.h"
 #include "ops/support/index.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct Cumsum {
+struct Cumsum : AlongAxis {
   static constexpr std::string_view name = "cumsum";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 1, "cumsum: takes one tensor, got {}", in.size());

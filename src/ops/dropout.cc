@@ -6,7 +6,7 @@
 namespace isotone::ops {
 namespace {
 
-struct Dropout : GradientOfDecomposition {
+struct Dropout : GradientOfDecomposition, NeverCut {
   static constexpr std::string_view name = "dropout";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 2, "dropout: takes a tensor and the step, got {} inputs", in.size());

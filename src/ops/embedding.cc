@@ -1,6 +1,7 @@
 // Rows of a table by id.
 #include "ops/support/attributes.h"
 #include "ops/support/index.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -35,6 +36,39 @@ struct Embedding {
         c.outputs[0].set(i * width + j, c.inputs[0].get(row * width + j));
       }
     }
+  }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs&) {
+    const std::string ids = letters_without(in[1].shape.size(), {});
+    if (is_quantised(in[0].dtype)) {
+      return {{"..", ids}, {ids + '.'}};
+    }
+    // A worker that has a part of the rows gives zeros for the ids of others.
+    ShardRule rule{{"yz", ids}, {ids + 'z'}};
+    rule.joined = "y";
+    rule.join = Join::select;
+    return rule;
+  }
+  static Values local(const LocalCall& c) {
+    const std::int64_t rows = c.inputs[0].dim(0), all = c.total('y');
+    const Span mine = c.part('y');
+    const DType dtype = c.outputs[0].dtype;
+    if (rows == all) {
+      return {embedding(c.inputs[0], c.inputs[1], dtype)};
+    }
+    const Value zero = broadcast_to(full({}, 0.0, dtype), c.outputs[0].shape);
+    if (rows == 0) {
+      return {zero};
+    }
+    // Where each id's row is among this worker's; 0 for the rows of others, which are masked below.
+    const auto none = [](std::int64_t n) { return full({n}, 0.0, DType::i32); };
+    const Value where_is = concat({none(mine.begin), iota({rows}), none(all - mine.end)}, 0);
+    const Value is_mine = concat({none(mine.begin), full({rows}, 1.0, DType::i32), none(all - mine.end)}, 0);
+    const Value flat = reshape(c.inputs[1], {-1});
+    const Value own = reshape(gather(where_is, flat, 0), c.inputs[1].shape());
+    Shape column = c.inputs[1].shape();
+    column.push_back(1);
+    const Value hit = reshape(cast(gather(is_mine, flat, 0), DType::boolean), column);
+    return {where(hit, embedding(c.inputs[0], own, dtype), zero)};
   }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;

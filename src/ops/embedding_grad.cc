@@ -2,6 +2,7 @@
 #include "base/tree.h"
 #include "ops/support/attributes.h"
 #include "ops/support/index.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -47,6 +48,11 @@ struct EmbeddingGrad {
         c.outputs[0].set(row * width + j, grains == 0 ? 0.0F : element_tree(0, grains, grain, add));
       }
     }
+  }
+  static ShardRule shard(const InTypes&, const Types&, const Attrs&) {
+    ShardRule rule{{"gt", "gtw"}, {".w"}};
+    rule.joined = "gt";
+    return rule;
   }
   static std::vector<Sample> samples() {
     return {{{{{DType::i32, {2, 9}}, 0, 5}, {{DType::f32, {2, 9, 6}}}}, {{"rows", std::int64_t{5}}}},

@@ -7,7 +7,7 @@
 namespace isotone::ops {
 namespace {
 
-struct ExactSum {
+struct ExactSum : NeverCut {
   static constexpr std::string_view name = "exact_sum";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() >= 1, "exact_sum: takes at least one tensor, got none");

@@ -1,13 +1,14 @@
 // Sum of the gradients that the uses of one value send back.
 #include "ops/functions.h"
 #include "ops/support/attributes.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct FanIn {
+struct FanIn : Elementwise {
   static constexpr std::string_view name = "fan_in";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() >= 1, "fan_in: takes at least one tensor, got none");

@@ -7,7 +7,7 @@
 namespace isotone::ops {
 namespace {
 
-struct Fold {
+struct Fold : NeverCut {
   static constexpr std::string_view name = "fold";
   static Types infer(const InTypes& in, const Attrs& a) {
     require_four_axes(name, in, "[n, position, channel, kernel element]");

@@ -7,7 +7,7 @@
 namespace isotone::ops {
 namespace {
 
-struct Full : NoGradient<Full> {
+struct Full : NoGradient<Full>, NeverCut {
   static constexpr std::string_view name = "full";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 0, "full: takes no tensor, got {}", in.size());

@@ -1,13 +1,14 @@
 // Picks elements along an axis by an index tensor of the same rank.
 #include "ops/support/attributes.h"
 #include "ops/support/index.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct Gather {
+struct Gather : AlongAxis {
   static constexpr std::string_view name = "gather";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 2, "gather: takes a tensor and indices, got {} inputs", in.size());

@@ -7,7 +7,7 @@
 namespace isotone::ops {
 namespace {
 
-struct Iota : NoGradient<Iota> {
+struct Iota : NoGradient<Iota>, NeverCut {
   static constexpr std::string_view name = "iota";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 0, "iota: takes no tensor, got {}", in.size());

@@ -1,5 +1,6 @@
 // Layer normalisation (Ba et al., 2016).
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -25,6 +26,7 @@ struct LayerNorm : GradientOfDecomposition {
     const Value r = rsqrt(add(div(row_sum(mul(c, c)), n), constant(a.real("eps"))));
     return {cast(add(mul(mul(c, r), as_f32(in[1])), as_f32(in[2])), in[0].dtype())};
   }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return rows_rule(in, out, "rtt", "r"); }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {

@@ -1,5 +1,6 @@
 // log(softmax(x)) along the last axis.
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -22,6 +23,7 @@ struct LogSoftmax {
     const Value g = as_f32(c.cotangents[0]);
     return {cast(sub(g, mul(exp(as_f32(c.outputs[0])), row_sum(g))), c.inputs[0].dtype())};
   }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return rows_rule(in, out, "r", "r"); }
   static std::vector<Sample> samples() { return row_samples(1); }
 };
 

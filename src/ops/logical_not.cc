@@ -1,12 +1,13 @@
 // The negation of each element.
 #include "ops/functions.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct LogicalNot : NoGradient<LogicalNot> {
+struct LogicalNot : NoGradient<LogicalNot>, Elementwise {
   static constexpr std::string_view name = "logical_not";
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 1, "logical_not: takes one tensor, got {}", in.size());

@@ -19,6 +19,7 @@ struct Logsumexp : GradientOfDecomposition {
     const Value out = where(empty, m, add(m, log(l)));
     return {cast(reshape(out, reduced_shape(x.shape(), axes, keep)), in[0].dtype())};
   }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) { return reduction_rule(name, in, a, false); }
   static std::vector<Sample> samples() { return reduction_samples(); }
 };
 

@@ -7,7 +7,7 @@
 namespace isotone::ops {
 namespace {
 
-struct MaxPool2d : GradientOfDecomposition {
+struct MaxPool2d : GradientOfDecomposition, NeverCut {
   static constexpr std::string_view name = "max_pool2d";
   static Types infer(const InTypes& in, const Attrs& a) {
     require_four_axes(name, in, "[n, channel, height, width]");

@@ -19,6 +19,7 @@ struct Mean : GradientOfDecomposition {
     }
     return {cast(div(sum(x, axes, keep), full({}, n)), in[0].dtype())};
   }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) { return reduction_rule(name, in, a, false); }
   static std::vector<Sample> samples() { return reduction_samples(); }
 };
 

@@ -41,6 +41,11 @@ struct Min {
       c.outputs[0].set(o, nan ? std::numeric_limits<float>::quiet_NaN() : best + 0.0F);  // a zero is +0
     });
   }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) {
+    ShardRule rule = reduction_rule(name, in, a, true);
+    rule.join = Join::minimum;
+    return rule;
+  }
   static std::vector<Sample> samples() { return reduction_samples(); }
 };
 

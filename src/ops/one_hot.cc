@@ -1,6 +1,7 @@
 // Rows that are 1 at an index and 0 elsewhere.
 #include "ops/support/attributes.h"
 #include "ops/support/index.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -22,6 +23,10 @@ struct OneHot : NoGradient<OneHot> {
     Shape column = in[0].shape();
     column.push_back(1);
     return {cast(equal(reshape(in[0], column), iota({a.integer("classes")}, 0, in[0].dtype())), a.dtype("dtype"))};
+  }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs&) {
+    const std::string letters = letters_without(in[0].shape.size(), {});
+    return {{letters}, {letters + '.'}};
   }
   static std::vector<Sample> samples() {
     return {{{{{DType::i32, {3, 4}}, 0, 6}}, {{"classes", std::int64_t{6}}, {"dtype", as_attr(DType::f32)}}, false}};

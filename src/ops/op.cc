@@ -142,6 +142,17 @@ const OpDef& get(std::string_view name) {
   fail("there is no operation '{}'; did you mean '{}'?", name, nearest->name);
 }
 
+ShardRule NeverCut::shard(const InTypes& inputs, const Types& outputs, const Attrs&) {
+  ShardRule rule;
+  for (int i = 0; i < inputs.size(); ++i) {
+    rule.inputs.emplace_back(inputs.has(i) ? inputs[i].shape.size() : 0, '.');
+  }
+  for (const Type& t : outputs) {
+    rule.outputs.emplace_back(t.shape.size(), '.');
+  }
+  return rule;
+}
+
 Values apply(std::string_view name, Values inputs, Attrs attrs) {
   const OpDef& def = get(name);
   std::vector<const Type*> types;

@@ -1,17 +1,19 @@
 // The contract of an operation. Each file of this folder defines one operation as a struct and ends with
 // ISOTONE_OP(file_name, Struct); the table of all of them is generated from the folder (cmake/GenerateOps.cmake).
-// A struct has: name, infer, vjp, samples, and decompose (composites) or reference (primitives).
+// A struct has: name, infer, vjp, shard, samples, and decompose (composites) or reference (primitives).
 // See docs/adding-an-op.md.
 #pragma once
 
 #include <concepts>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/half.h"
+#include "base/reduction_tree.h"
 #include "ir/value.h"
 
 namespace isotone::ops {
@@ -73,10 +75,14 @@ struct HostTensor {
   void set_int(std::int64_t i, std::int64_t value) const;
 };
 
+class Transport;
+
 struct ReferenceCall {
   std::span<const HostTensor> inputs;
   std::span<const HostTensor> outputs;
   const Attrs& attrs;
+  /// How collectives reach the other workers; null where there are none.
+  Transport* transport = nullptr;
 };
 
 /// One input of a sample: its type and the range its random values come from (uniform).
@@ -93,6 +99,36 @@ struct Sample {
   bool check_gradient = true;
 };
 
+/// How the parts that workers computed become the whole.
+enum class Join {
+  sum,      ///< along the reduction tree of the letter that was cut
+  maximum,  ///< the largest of each element, in any order
+  minimum,
+  select,  ///< at most one worker has bits other than zero
+};
+
+/// How a call may be shared out among workers. Each dimension has a letter, or '.' where every worker needs all of it;
+/// dimensions of one letter are cut alike. A letter that no output has must be among `joined`.
+struct ShardRule {
+  std::vector<std::string> inputs, outputs;
+  /// Letters over which the outputs are joined, outermost first. For sums the last one is an axis tree, those before it
+  /// are element trees.
+  std::string joined = {};
+  Join join = Join::sum;
+  /// Elements of each dimension that belong to one unit of its letter and are not parted (a head's width); empty: 1.
+  std::vector<Ints> input_units = {}, output_units = {};
+};
+
+/// What one worker computes its part of a call from.
+struct LocalCall {
+  const Values& inputs;  ///< this worker's parts
+  const Attrs& attrs;    ///< of the whole call
+  const Types& outputs;  ///< of the parts to make
+  /// Which units of a letter are this worker's, and how many there are in all.
+  std::function<Span(char)> part;
+  std::function<std::int64_t(char)> total;
+};
+
 struct OpDef {
   std::string_view name;
   Types (*infer)(const InTypes& inputs, const Attrs& attrs);
@@ -103,6 +139,10 @@ struct OpDef {
   /// The gradient rule takes and returns an f32 cotangent whatever the dtype of the value, so a weight's gradient
   /// passes it unrounded (casts and views).
   bool wide_cotangent;
+  ShardRule (*shard)(const InTypes& inputs, const Types& outputs, const Attrs& attrs);
+  Values (*local)(const LocalCall& call);  // null: the same call, with its "shape" made local
+  /// Workers talk to each other here: such a call is never merged with another, and runs by the device's transport.
+  bool collective;
 };
 
 template <class Op>
@@ -125,22 +165,41 @@ constexpr OpDef make_op() {
       "this operation lacks its gradient `vjp` (NoGradient: it has none; GradientOfDecomposition: derived)");
   static_assert(
       requires { &Op::samples; }, "this operation lacks `samples`, the inputs of its tests");
+  static_assert(
+      requires { &Op::shard; },
+      "this operation lacks `shard`: which dimensions may be cut over workers (NeverCut: none)");
   static_assert(Decomposes<Op> != HasReference<Op>,
                 "an operation has either `decompose` (a composite) or `reference` (a primitive)");
-  OpDef def{Op::name, &Op::infer, nullptr, nullptr, nullptr, &Op::samples, requires {Op::wide_cotangent;
+  OpDef def{};
+  def.name = Op::name;
+  def.infer = &Op::infer;
+  def.samples = &Op::samples;
+  def.shard = &Op::shard;
+  def.wide_cotangent = requires {
+    Op::wide_cotangent;
+  };
+  def.collective = requires {
+    Op::collective;
+  };
+  if constexpr (requires { &Op::vjp; }) {
+    def.vjp = &Op::vjp;
+  }
+  if constexpr (requires { &Op::local; }) {
+    def.local = &Op::local;
+  }
+  if constexpr (Decomposes<Op>) {
+    def.decompose = &Op::decompose;
+  }
+  if constexpr (HasReference<Op>) {
+    def.reference = &Op::reference;
+  }
+  return def;
 }
-};  // namespace isotone::ops
-if constexpr (requires { &Op::vjp; }) {
-  def.vjp = &Op::vjp;
-}
-if constexpr (Decomposes<Op>) {
-  def.decompose = &Op::decompose;
-}
-if constexpr (HasReference<Op>) {
-  def.reference = &Op::reference;
-}
-return def;
-}
+
+/// Placement rule of operations that every worker computes whole (a composite is decomposed where its inputs are cut).
+struct NeverCut {
+  static ShardRule shard(const InTypes& inputs, const Types& outputs, const Attrs& attrs);
+};
 
 /// Gradient rule of operations that have none: asking for it is an error that names the operation.
 template <class Op>

@@ -1,6 +1,7 @@
 // Adds a border of one value around a tensor, and between its elements.
 #include "ops/functions.h"
 #include "ops/support/attributes.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -59,6 +60,16 @@ struct Pad {
       }
       floats ? y.set(at, x.get(i)) : y.set_int(at, x.get_int(i));
     }
+  }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) {
+    Ints padded;
+    for (std::size_t i = 0; i < in[0].shape.size(); ++i) {
+      if (a.ints("low")[i] != 0 || a.ints("high")[i] != 0 || a.ints("inner")[i] != 0) {
+        padded.push_back(static_cast<std::int64_t>(i));
+      }
+    }
+    const std::string letters = letters_without(in[0].shape.size(), padded);
+    return {{letters}, {letters}};
   }
   static std::vector<Sample> samples() {
     return {

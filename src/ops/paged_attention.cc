@@ -9,7 +9,7 @@
 namespace isotone::ops {
 namespace {
 
-struct PagedAttentionOp : NoGradient<PagedAttentionOp> {
+struct PagedAttentionOp : NoGradient<PagedAttentionOp>, NeverCut {
   static constexpr std::string_view name = "paged_attention";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 5, "paged_attention: takes q, k pages, v pages, the page table and positions, got {} inputs",

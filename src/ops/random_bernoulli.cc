@@ -6,7 +6,7 @@
 namespace isotone::ops {
 namespace {
 
-struct RandomBernoulli : NoGradient<RandomBernoulli> {
+struct RandomBernoulli : NoGradient<RandomBernoulli>, NeverCut {
   static constexpr std::string_view name = "random_bernoulli";
   static Types infer(const InTypes& in, const Attrs& a) {
     infer_random(name, in, a);

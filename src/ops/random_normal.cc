@@ -6,7 +6,7 @@
 namespace isotone::ops {
 namespace {
 
-struct RandomNormal : NoGradient<RandomNormal> {
+struct RandomNormal : NoGradient<RandomNormal>, NeverCut {
   static constexpr std::string_view name = "random_normal";
   static Types infer(const InTypes& in, const Attrs& a) {
     infer_random(name, in, a);

@@ -6,7 +6,7 @@
 namespace isotone::ops {
 namespace {
 
-struct RandomUniform : NoGradient<RandomUniform> {
+struct RandomUniform : NoGradient<RandomUniform>, NeverCut {
   static constexpr std::string_view name = "random_uniform";
   static Types infer(const InTypes& in, const Attrs& a) {
     infer_random(name, in, a);

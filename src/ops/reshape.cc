@@ -1,6 +1,7 @@
 // The same elements in another shape.
 #include "ops/functions.h"
 #include "ops/support/attributes.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -21,6 +22,35 @@ struct Reshape {
   static Values vjp(const VjpCall& c) { return {reshape(c.cotangents[0], c.inputs[0].shape())}; }
   static void reference(const ReferenceCall& c) {
     std::memcpy(c.outputs[0].data, c.inputs[0].data, c.outputs[0].type->bytes());
+  }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) {
+    // Runs of dimensions that multiply to the same on both sides are one group. The outermost dimension of each side
+    // may be cut where all inside it stays together.
+    const Shape &from = in[0].shape, &to = out[0].shape;
+    ShardRule rule{{std::string(from.size(), '.')}, {std::string(to.size(), '.')}};
+    rule.input_units = {Ints(from.size(), 1)};
+    rule.output_units = {Ints(to.size(), 1)};
+    if (in[0].elements() == 0) {
+      return rule;
+    }
+    std::size_t i = 0, o = 0;
+    for (char letter = 'a'; i < from.size() && o < to.size(); ++letter) {
+      const std::size_t first_in = i, first_out = o;
+      std::int64_t a = from[i++], b = to[o++];
+      while (a != b) {
+        a < b ? a *= from[i++] : b *= to[o++];
+      }
+      // In units of the larger of what stays together.
+      const std::int64_t inside_in = a / from[first_in], inside_out = b / to[first_out];
+      const std::int64_t unit = std::max(inside_in, inside_out);
+      if (from[first_in] > 1 && to[first_out] > 1 && unit % inside_in == 0 && unit % inside_out == 0) {
+        rule.inputs[0][first_in] = letter;
+        rule.outputs[0][first_out] = letter;
+        rule.input_units[0][first_in] = unit / inside_in;
+        rule.output_units[0][first_out] = unit / inside_out;
+      }
+    }
+    return rule;
   }
   static std::vector<Sample> samples() {
     return {{{{{DType::f32, {4, 6}}}}, {{"shape", Ints{3, 8}}}},

@@ -1,5 +1,6 @@
 // Root-mean-square normalisation (Zhang and Sennrich, 2019).
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -32,6 +33,7 @@ struct RmsNorm {
     }
     return {d[0], dw};
   }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return rows_rule(in, out, "rt", "r"); }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {

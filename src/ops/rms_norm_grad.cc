@@ -1,5 +1,6 @@
 // The gradient of rms_norm to its input, and what its weight gradient is contracted from.
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -23,6 +24,7 @@ struct RmsNormGrad : GradientOfDecomposition {
     const Value c = mul(div(row_sum(mul(g, x)), constant(row_length(x))), mul(mul(r, r), r));
     return {cast(sub(mul(g, r), mul(x, c)), in[0].dtype()), cast(mul(x, r), in[0].dtype())};
   }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return rows_rule(in, out, "rtr", "rr"); }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;
     for (const DType t : {DType::f32, DType::bf16}) {

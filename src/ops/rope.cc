@@ -1,5 +1,6 @@
 // Rotary position embedding (Su et al., 2021), halves paired as Llama has it.
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -32,6 +33,13 @@ struct Rope {
   }
   static Values vjp(const VjpCall& c) {
     return {rope(cast(c.cotangents[0], c.inputs[0].dtype()), c.inputs[1], neg(c.inputs[2])), Value(), Value()};
+  }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs&) {
+    // [..., token, head, width] and tables [..., token, width / 2]
+    const std::size_t rank = in[0].shape.size();
+    const std::string x = letters_without(rank, {static_cast<std::int64_t>(rank) - 1});
+    const std::string table = x.substr(0, rank - 2) + ".";
+    return {{x, table, table}, {x}};
   }
   static std::vector<Sample> samples() {
     std::vector<Sample> out;

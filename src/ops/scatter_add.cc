@@ -2,13 +2,14 @@
 #include "base/tree.h"
 #include "ops/support/attributes.h"
 #include "ops/support/index.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct ScatterAdd {
+struct ScatterAdd : AlongAxis {
   static constexpr std::string_view name = "scatter_add";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 3, "scatter_add: takes a tensor, indices and updates, got {} inputs", in.size());

@@ -1,5 +1,6 @@
 // A regular part of a tensor.
 #include "ops/functions.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -51,6 +52,25 @@ struct Slice {
       std::memcpy(static_cast<std::byte*>(c.outputs[0].data) + static_cast<std::size_t>(i) * unit,
                   static_cast<const std::byte*>(c.inputs[0].data) + static_cast<std::size_t>(at) * unit, unit);
     }
+  }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) {
+    Ints parted;
+    for (std::size_t i = 0; i < in[0].shape.size(); ++i) {
+      if (a.ints("begin")[i] != 0 || a.ints("end")[i] != in[0].shape[i] || a.ints("step")[i] != 1) {
+        parted.push_back(static_cast<std::int64_t>(i));
+      }
+    }
+    const std::string letters = letters_without(in[0].shape.size(), parted);
+    return {{letters}, {letters}};
+  }
+  static Values local(const LocalCall& c) {
+    // What is not parted ends where the worker's part ends.
+    Ints end = c.attrs.ints("end");
+    for (std::size_t i = 0; i < end.size(); ++i) {
+      const bool whole = c.attrs.ints("begin")[i] == 0 && c.attrs.ints("step")[i] == 1;
+      end[i] = whole ? c.outputs[0].shape[i] : end[i];
+    }
+    return {slice(c.inputs[0], c.attrs.ints("begin"), end, c.attrs.ints("step"))};
   }
   static std::vector<Sample> samples() {
     return {{{{{DType::f32, {5, 6}}}}, {{"begin", Ints{1, 0}}, {"end", Ints{4, 6}}, {"step", Ints{1, 2}}}},

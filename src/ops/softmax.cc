@@ -1,5 +1,6 @@
 // exp(x) normalised along the last axis.
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -19,6 +20,7 @@ struct Softmax {
     return {cast(div(e, row_sum(e)), in[0].dtype())};
   }
   static Values vjp(const VjpCall& c) { return {softmax_grad(c.outputs[0], c.cotangents[0])}; }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return rows_rule(in, out, "r", "r"); }
   static std::vector<Sample> samples() { return row_samples(1); }
 };
 

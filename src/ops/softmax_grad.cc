@@ -1,5 +1,6 @@
 // The gradient of softmax.
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -18,6 +19,7 @@ struct SoftmaxGrad : GradientOfDecomposition {
     const Value y = as_f32(in[0]), g = as_f32(in[1]);
     return {cast(mul(y, sub(g, row_sum(mul(g, y)))), in[0].dtype())};
   }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return rows_rule(in, out, "rr", "r"); }
   static std::vector<Sample> samples() { return row_samples(2); }
 };
 

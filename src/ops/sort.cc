@@ -2,13 +2,14 @@
 #include <algorithm>
 #include "ops/support/attributes.h"
 #include "ops/support/index.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct Sort {
+struct Sort : AlongAxis {
   static constexpr std::string_view name = "sort";
   static Types infer(const InTypes& in, const Attrs& a) {
     require(in.size() == 1, "sort: takes one tensor, got {}", in.size());

@@ -1,12 +1,13 @@
 // Cuts a value off from differentiation.
 #include "ops/functions.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct StopGradient {
+struct StopGradient : Elementwise {
   static constexpr std::string_view name = "stop_gradient";
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 1, "stop_gradient: takes one tensor, got {}", in.size());

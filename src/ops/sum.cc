@@ -18,6 +18,7 @@ struct Sum {
       c.outputs[0].set(o, level(c.inputs[0], shape, strides, axes, 0, offset));
     });
   }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) { return reduction_rule(name, in, a, true); }
   static std::vector<Sample> samples() { return reduction_samples(); }
 
  private:

@@ -1,12 +1,13 @@
 // The gated linear unit of Llama (Shazeer, 2020).
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct Swiglu {
+struct Swiglu : Elementwise {
   static constexpr std::string_view name = "swiglu";
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 2, "swiglu: takes the gate and the up projection, got {} inputs", in.size());

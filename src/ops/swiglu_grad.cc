@@ -1,12 +1,13 @@
 // The gradients of swiglu.
 #include "ops/support/rows.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct SwigluGrad : GradientOfDecomposition {
+struct SwigluGrad : GradientOfDecomposition, Elementwise {
   static constexpr std::string_view name = "swiglu_grad";
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 3, "swiglu_grad: takes gate, up and the cotangent, got {} inputs", in.size());

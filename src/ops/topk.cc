@@ -1,5 +1,6 @@
 // The largest elements along the last axis.
 #include "ops/functions.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -22,6 +23,7 @@ struct Topk : GradientOfDecomposition {
     const Values sorted = sort(in[0], -1, true);
     return {slice_axis(sorted[0], -1, 0, a.integer("k")), slice_axis(sorted[1], -1, 0, a.integer("k"))};
   }
+  static ShardRule shard(const InTypes& in, const Types& out, const Attrs&) { return rows_rule(in, out, "r", "rr"); }
   static std::vector<Sample> samples() {
     return {{{{{DType::f32, {3, 37}}}}, {{"k", std::int64_t{5}}}},
             {{{{DType::bf16, {65}}}}, {{"k", std::int64_t{1}}}, false}};

@@ -1,5 +1,6 @@
 // Reorders the axes.
 #include "ops/functions.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
@@ -48,6 +49,13 @@ struct Transpose {
       std::memcpy(static_cast<std::byte*>(c.outputs[0].data) + static_cast<std::size_t>(i) * unit,
                   static_cast<const std::byte*>(c.inputs[0].data) + static_cast<std::size_t>(at) * unit, unit);
     }
+  }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) {
+    ShardRule rule{{letters_without(in[0].shape.size(), {})}, {""}};
+    for (const std::int64_t i : a.ints("order")) {
+      rule.outputs[0] += rule.inputs[0][static_cast<std::size_t>(i)];
+    }
+    return rule;
   }
   static std::vector<Sample> samples() {
     return {{{{{DType::f32, {4, 6}}}}, {{"order", Ints{1, 0}}}},

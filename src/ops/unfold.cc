@@ -6,7 +6,7 @@
 namespace isotone::ops {
 namespace {
 
-struct Unfold {
+struct Unfold : NeverCut {
   static constexpr std::string_view name = "unfold";
   static Types infer(const InTypes& in, const Attrs& a) {
     require_four_axes(name, in, "[n, channel, height, width]");

@@ -20,6 +20,7 @@ struct Var : GradientOfDecomposition {
     const Value centred = sub(x, div(sum(x, axes, true), full({}, n)));
     return {cast(div(sum(mul(centred, centred), axes, keep), full({}, n)), in[0].dtype())};
   }
+  static ShardRule shard(const InTypes& in, const Types&, const Attrs& a) { return reduction_rule(name, in, a, false); }
   static std::vector<Sample> samples() { return reduction_samples(); }
 };
 

@@ -1,12 +1,13 @@
 // Chooses between two tensors element by element.
 #include "ops/support/elementwise.h"
+#include "ops/support/shard.h"
 
 #include "base/error.h"
 
 namespace isotone::ops {
 namespace {
 
-struct Where {
+struct Where : Elementwise {
   static constexpr std::string_view name = "where";
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 3, "where: takes a condition and two tensors, got {} inputs", in.size());

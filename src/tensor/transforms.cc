@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "passes/differentiate.h"
 #include "passes/pipeline.h"
+#include "tensor/trace.h"
 
 namespace isotone {
 
@@ -117,9 +118,51 @@ Function recompute(Function f) {
   };
 }
 
+Traced trace(const Function& f, const std::vector<Type>& types) {
+  Tensors placeholders;
+  Values stops, outputs;
+  for (const Type& t : types) {
+    stops.push_back(ir::leaf(t, nullptr, true));
+    placeholders.emplace_back(stops.back());
+  }
+  for (const Tensor& t : f(placeholders)) {
+    outputs.push_back(t);
+  }
+  ir::Flattened flat = ir::flatten(outputs, stops);
+  Traced traced{std::move(flat.graph), {}};
+  for (std::size_t i = types.size(); i < flat.leaves.size(); ++i) {
+    traced.captured.push_back(std::static_pointer_cast<device::Buffer>(flat.leaves[i].storage()));
+  }
+  return traced;
+}
+
+std::unique_ptr<device::Executable> compile_traced(ir::Graph graph, const CompileSettings& settings,
+                                                   std::shared_ptr<ops::Transport> transport) {
+  device::Device& device = default_device();
+  const auto takes = [&device](const ir::Graph& g, const ir::Instruction& i) { return device.takes(g, i); };
+  graph = passes::run_pipeline(std::move(graph), takes);
+  device::CompileOptions options;
+  options.transport = std::move(transport);
+  options.donated.assign(graph.inputs.size(), false);
+  for (const std::size_t i : settings.donate) {
+    require(i < graph.inputs.size(), "compile: argument {} is to be donated, but there are {}", i, graph.inputs.size());
+    options.donated[i] = true;
+  }
+  return device.compile(graph, options);
+}
+
+std::vector<device::BufferPtr> buffers_of(const Tensors& arguments, const std::vector<device::BufferPtr>& captured) {
+  eval(arguments);
+  std::vector<device::BufferPtr> inputs;
+  for (const Tensor& t : arguments) {
+    inputs.push_back(std::static_pointer_cast<device::Buffer>(t.storage()));
+  }
+  inputs.insert(inputs.end(), captured.begin(), captured.end());
+  return inputs;
+}
+
 struct Compiled::Entry {
   std::vector<Type> types;
-  std::size_t argument_count = 0;
   std::vector<device::BufferPtr> captured;
   std::vector<Type> output_types;
   std::unique_ptr<device::Executable> executable;
@@ -136,35 +179,17 @@ Compiled::Entry& Compiled::entry(const std::vector<Type>& types) {
       return *e;
     }
   }
-  Tensors placeholders;
-  Values stops;
-  for (const Type& t : types) {
-    stops.push_back(ir::leaf(t, nullptr, true));
-    placeholders.emplace_back(stops.back());
-  }
-  const Tensors results = f_(placeholders);
-  Values outputs;
-  auto made = std::make_shared<Entry>();
-  made->types = types;
-  made->argument_count = types.size();
-  for (const Tensor& t : results) {
-    outputs.push_back(t);
-    made->output_types.push_back(t.type());
-  }
-  device::Device& device = default_device();
-  ir::Flattened flat = ir::flatten(outputs, stops);
-  for (std::size_t i = types.size(); i < flat.leaves.size(); ++i) {
-    made->captured.push_back(std::static_pointer_cast<device::Buffer>(flat.leaves[i].storage()));
-  }
-  const auto takes = [&device](const ir::Graph& g, const ir::Instruction& i) { return device.takes(g, i); };
-  const ir::Graph graph = passes::run_pipeline(std::move(flat.graph), takes);
-  device::CompileOptions options;
-  options.donated.assign(graph.inputs.size(), false);
   for (const std::size_t i : settings_.donate) {
     require(i < types.size(), "compile: argument {} is to be donated, but there are {}", i, types.size());
-    options.donated[i] = true;
   }
-  made->executable = device.compile(graph, options);
+  Traced traced = trace(f_, types);
+  auto made = std::make_shared<Entry>();
+  made->types = types;
+  made->captured = std::move(traced.captured);
+  for (const ir::ValueId v : traced.graph.outputs) {
+    made->output_types.push_back(traced.graph.types[static_cast<std::size_t>(v)]);
+  }
+  made->executable = compile_traced(std::move(traced.graph), settings_);
   entries_.push_back(std::move(made));
   return *entries_.back();
 }
@@ -174,14 +199,8 @@ Tensors Compiled::operator()(const Tensors& arguments) {
   for (const Tensor& t : arguments) {
     types.push_back(t.type());
   }
-  eval(arguments);
   Entry& e = entry(types);
-  std::vector<device::BufferPtr> inputs;
-  for (const Tensor& t : arguments) {
-    inputs.push_back(std::static_pointer_cast<device::Buffer>(t.storage()));
-  }
-  inputs.insert(inputs.end(), e.captured.begin(), e.captured.end());
-  const std::vector<device::BufferPtr> outputs = e.executable->run(inputs);
+  const std::vector<device::BufferPtr> outputs = e.executable->run(buffers_of(arguments, e.captured));
   Tensors results;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     results.emplace_back(ir::leaf(e.output_types[i], outputs[i]));

@@ -72,8 +72,8 @@ class CpuExecutable : public device::Executable {
       bases[static_cast<std::size_t>(root)] = buffer->data();
       owned[static_cast<std::size_t>(root)] = std::move(buffer);
     }
-    if (arena_ == nullptr && plan_.memory.arena > 0) {
-      arena_ = std::make_unique<CpuBuffer>(pool_, plan_.memory.arena);
+    if (arena_ == nullptr && !plan_.arena_roots.empty()) {  // tensors without elements need an address too
+      arena_ = std::make_unique<CpuBuffer>(pool_, std::max<std::size_t>(1, plan_.memory.arena));
     }
     for (const auto& [root, offset] : plan_.arena_roots) {
       bases[static_cast<std::size_t>(root)] = arena_->data() + offset;

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/buffer.h"
 #include "ir/graph.h"
+#include "ops/transport.h"
 
 namespace isotone::cpu {
 
@@ -70,6 +71,8 @@ class Lowering {
   void alias(int k, int j, std::int64_t element_offset, std::vector<std::int64_t> strides);
   /// Memory for this step only.
   Arg scratch(DType dtype, std::int64_t elements);
+  /// What carries collectives; null where there is no other worker.
+  [[nodiscard]] std::shared_ptr<ops::Transport> transport() const;
 
  private:
   Planner& planner_;

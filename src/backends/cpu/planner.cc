@@ -35,6 +35,7 @@ Arg contiguous_arg(int root, ir::Type type) {
 
 Planner::Planner(const ir::Graph& graph, const device::CompileOptions& options)
     : graph_(graph),
+      transport_(options.transport),
       last_uses_(ir::last_uses(graph)),
       is_output_(graph.types.size(), false),
       values_(graph.types.size()) {
@@ -117,9 +118,10 @@ bool Lowering::may_overwrite(int k, int j) {
   for (int other = 0; other < inputs(); ++other) {
     read_elsewhere = read_elsewhere || (other != j && has(other) && in(other).root == from.root);
   }
-  // The whole root must be dead after this step; a donated input that becomes a result must be exactly its size.
+  // The whole root must be dead after this step, and be exactly the result's size, as a donated input that becomes a
+  // result must; a part of it that is repeated along an axis would be overwritten while it is still read.
   return mine && root.last == index_ && !read_elsewhere && from.contiguous() && from.byte_offset == 0 &&
-         root.bytes == type.bytes();
+         root.bytes == type.bytes() && from.elements() == type.elements();
 }
 
 Arg Lowering::out_over(int k, int j) {
@@ -138,6 +140,10 @@ void Lowering::alias(int k, int j, std::int64_t element_offset, std::vector<std:
   a.byte_offset += element_offset * static_cast<std::int64_t>(unit_bytes(a.type.dtype));
   a.strides = std::move(strides);
   planner_.place(v, std::move(a));
+}
+
+std::shared_ptr<ops::Transport> Lowering::transport() const {
+  return planner_.transport_;
 }
 
 Arg Lowering::scratch(DType dtype, std::int64_t elements) {
@@ -212,7 +218,7 @@ Step lower_reference(Lowering& l) {
   for (std::size_t k = 0; k < l.instruction().outputs.size(); ++k) {
     out.push_back(l.out(static_cast<int>(k)));
   }
-  return [in, out, attrs = l.attrs(), &def](const Frame& f) {
+  return [in, out, attrs = l.attrs(), &def, transport = l.transport()](const Frame& f) {
     log_kernel(fmt::format("reference.{}", def.name));
     std::vector<ops::HostTensor> inputs, outputs;
     for (const Arg& a : in) {
@@ -221,7 +227,7 @@ Step lower_reference(Lowering& l) {
     for (const Arg& a : out) {
       outputs.push_back({&a.type, f.ptr(a)});
     }
-    def.reference({inputs, outputs, attrs});
+    def.reference({inputs, outputs, attrs, transport.get()});
   };
 }
 

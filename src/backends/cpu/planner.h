@@ -49,6 +49,7 @@ class Planner {
   Arg contiguous_copy(const Arg& from, int now);
 
   const ir::Graph& graph_;
+  std::shared_ptr<ops::Transport> transport_;
   std::vector<int> last_uses_;
   std::vector<bool> is_output_;
   std::vector<Arg> values_;

@@ -22,6 +22,24 @@ inline void check_attention(std::string_view op, const InTypes& in, const Attrs&
   require(a.integer("window") >= 0, "{}: window {} is negative", op, a.integer("window"));
 }
 
+/// The rule of attention and its gradient: 'g' are grains; a unit of 'h' is one key head with the query heads that read
+/// it. `rule` has the letters: an upper case 'H' stands for the heads of a query.
+inline ShardRule heads_rule(const InTypes& in, ShardRule rule) {
+  const std::int64_t group = in[0].shape[2] / in[1].shape[2];
+  const auto unify = [group](std::vector<std::string>& all, std::vector<Ints>& units) {
+    for (std::string& letters : all) {
+      units.emplace_back(letters.size(), 1);
+      if (const std::size_t at = letters.find('H'); at != std::string::npos) {
+        letters[at] = 'h';
+        units.back()[at] = group;
+      }
+    }
+  };
+  unify(rule.inputs, rule.input_units);
+  unify(rule.outputs, rule.output_units);
+  return rule;
+}
+
 inline AttentionInput input_of(const HostTensor& x) {
   const auto s = ir::contiguous_strides(x.type->shape);
   return {x.data, s[0], s[1], s[2]};

@@ -6,12 +6,13 @@
 #include "base/error.h"
 #include "base/fmath.h"
 #include "ops/functions.h"
+#include "ops/support/shard.h"
 
 namespace isotone::ops {
 
 /// An operation of one float tensor to one of the same type. Op gives `f(float)` and `grad(x, y, g)`.
 template <class Op>
-struct Unary {
+struct Unary : Elementwise {
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 1, "{}: takes one tensor, got {}", Op::name, in.size());
     require_float(Op::name, in[0]);
@@ -38,7 +39,7 @@ struct Unary {
 
 /// A composite of one float tensor: Op gives `f32(x)`, written in operations on an f32 tensor, and `grad`.
 template <class Op>
-struct UnaryComposite {
+struct UnaryComposite : Elementwise {
   static Types infer(const InTypes& in, const Attrs& a) { return Unary<Op>::infer(in, a); }
   static Values decompose(const Values& in, const Attrs&) {
     return {cast(Op::f32(cast(in[0], DType::f32)), in[0].dtype())};
@@ -95,7 +96,7 @@ inline std::vector<Sample> binary_samples(double low, double high, bool gradient
 /// An arithmetic operation of two tensors of one float dtype, broadcast. Op gives `f(float, float)` and
 /// `grads(a, b, y, g)`, whose results are summed back to the operands' shapes here.
 template <class Op>
-struct Binary {
+struct Binary : Elementwise {
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 2, "{}: takes two tensors, got {}", Op::name, in.size());
     require_same_dtype(Op::name, in, 0, 1);
@@ -120,7 +121,7 @@ struct Binary {
 
 /// A comparison of two tensors of one dtype, broadcast, to bool. Op gives `f(a, b)` for float and for int64.
 template <class Op>
-struct Comparison : NoGradient<Op> {
+struct Comparison : NoGradient<Op>, Elementwise {
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 2, "{}: takes two tensors, got {}", Op::name, in.size());
     require_same_dtype(Op::name, in, 0, 1);
@@ -147,7 +148,7 @@ struct Comparison : NoGradient<Op> {
 
 /// A logical operation of boolean tensors, broadcast. Op gives `f(bool, bool)`.
 template <class Op>
-struct Logical : NoGradient<Op> {
+struct Logical : NoGradient<Op>, Elementwise {
   static Types infer(const InTypes& in, const Attrs&) {
     require(in.size() == 2, "{}: takes two tensors, got {}", Op::name, in.size());
     require(in[0].dtype == DType::boolean && in[1].dtype == DType::boolean,

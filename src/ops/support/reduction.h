@@ -1,6 +1,7 @@
 // What reductions share: the list of axes, the walk over outputs, and plain reductions in canonical order.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -8,6 +9,7 @@
 #include "base/fmath.h"
 #include "base/tree.h"
 #include "ops/functions.h"
+#include "ops/support/shard.h"
 
 namespace isotone::ops {
 
@@ -98,6 +100,27 @@ inline Types infer_reduction(std::string_view op, const InTypes& in, const Attrs
   require_float(op, in[0]);
   return {
       {in[0].dtype, reduced_shape(in[0].shape, normal_axes(a.ints("axes"), in[0].rank(), op), a.flag("keep_dims"))}};
+}
+
+/// Letters for all dimensions; those that are reduced are joined where parts of them can be (`joined`), else every
+/// worker needs them whole.
+inline ShardRule reduction_rule(std::string_view op, const InTypes& in, const Attrs& a, bool joined) {
+  const std::size_t rank = in[0].shape.size();
+  const Ints axes = normal_axes(a.ints("axes"), static_cast<int>(rank), op);
+  const bool keep = a.flag("keep_dims");
+  ShardRule rule{{joined ? letters_without(rank, {}) : letters_without(rank, axes)}, {""}};
+  for (std::size_t i = 0; i < rank; ++i) {
+    const bool reduced = std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(i)) != axes.end();
+    if (!reduced) {
+      rule.outputs[0] += dim_letter(i);
+    } else if (keep) {
+      rule.outputs[0] += '.';
+    }
+  }
+  for (const std::int64_t i : axes) {
+    rule.joined += joined ? std::string(1, dim_letter(static_cast<std::size_t>(i))) : "";
+  }
+  return rule;
 }
 
 /// A cotangent without the reduced axes, spread again over the shape of x.

@@ -1,12 +1,12 @@
-#include "dist/reduction_tree.h"
+#include "base/reduction_tree.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error_for_tests.h"
 #include "base/tree.h"
-#include "dist/partials.h"
+#include "base/partials.h"
 
-namespace isotone::dist {
+namespace isotone {
 namespace {
 
 /// The order of a reduction, written out: "((a+b)+c)".
@@ -104,4 +104,4 @@ TEST(Partials, MissingAndDoubledNodesAreErrors) {
 }
 
 }  // namespace
-}  // namespace isotone::dist
+}  // namespace isotone

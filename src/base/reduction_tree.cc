@@ -1,4 +1,4 @@
-#include "dist/reduction_tree.h"
+#include "base/reduction_tree.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/tree.h"
 
-namespace isotone::dist {
+namespace isotone {
 namespace {
 
 void collect_borders(const ReductionTree& tree, Span node, std::vector<std::int64_t>& out) {
@@ -123,4 +123,4 @@ std::string ReductionTree::describe() const {
   return fmt::format("{} tree of {}", name, length_);
 }
 
-}  // namespace isotone::dist
+}  // namespace isotone

@@ -1,0 +1,38 @@
+// What the collective operations share. They are recorded by passes/shard.h, never by people. Their attributes:
+// "group", the ranks that take part; "me", this worker's place among them; "tag", which makes each call its own.
+#pragma once
+
+#include "base/error.h"
+#include "ops/functions.h"
+#include "ops/transport.h"
+
+namespace isotone::ops {
+
+inline std::int64_t group_size(const Attrs& a) {
+  return static_cast<std::int64_t>(a.ints("group").size());
+}
+
+inline void check_group(std::string_view op, const Attrs& a) {
+  const std::int64_t n = group_size(a), me = a.integer("me");
+  static_cast<void>(a.integer("tag"));
+  require(n >= 1 && me >= 0 && me < n, "{}: place {} in a group of {} workers", op, me, n);
+}
+
+/// Hands the call to the transport; there must be one where there are other workers.
+inline void run_collective(std::string_view op, const ReferenceCall& c) {
+  require(c.transport != nullptr, "{}: this graph needs {} workers, but nothing connects it to them", op,
+          group_size(c.attrs));
+  c.transport->run(op, c);
+}
+
+inline Attrs lone_group() {
+  return {{"group", Ints{0}}, {"me", std::int64_t{0}}, {"tag", std::int64_t{0}}};
+}
+
+/// A collective operation: no gradient (the graph is differentiated before it is shared out), never cut itself.
+template <class Op>
+struct Collective : NoGradient<Op>, NeverCut {
+  static constexpr bool collective = true;
+};
+
+}  // namespace isotone::ops
