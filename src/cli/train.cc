@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/common_flags.h"
 #include "cli/common_signals.h"
+#include "dist/silent_rank.h"
 #include "train/run.h"
 
 namespace isotone::cli {
@@ -19,6 +20,7 @@ struct Flags {
   std::string recipe, out;
   std::int64_t steps = 0;
   train::RunOptions options;
+  int world = 1;
   bool plan = false, quiet = false, json = false;
 };
 
@@ -64,25 +66,56 @@ void show_step(const train::StepReport& s, bool terminal) {
   std::fflush(stderr);
 }
 
+nlohmann::json plan_json(const train::RankPlan& p) {
+  return {{"first_rank", p.first},
+          {"last_rank", p.last},
+          {"grains_a_round", p.grains},
+          {"nodes", p.nodes},
+          {"micro_grains", p.micro_grains},
+          {"parameters_bytes", p.parameters},
+          {"optimiser_bytes", p.optimiser},
+          {"gradients_bytes", p.gradients},
+          {"activations_bytes", p.activations},
+          {"total_bytes", p.total()},
+          {"sent_bytes_a_step", p.sent_a_step}};
+}
+
 int show_plan(const train::Recipe& recipe, const Flags& f) {
-  const train::RunPlan p = train::plan_run(recipe, f.options);
+  const train::RunPlan plan = train::plan_run(recipe, f.options, f.world);
   if (f.json) {
-    const nlohmann::json j{{"parameters_bytes", p.parameters}, {"optimiser_bytes", p.optimiser},
-                           {"gradients_bytes", p.gradients},   {"activations_bytes", p.activations},
-                           {"total_bytes", p.total()},         {"grains", p.grains},
-                           {"micro_grains", p.micro_grains},   {"tokens_a_step", p.tokens_a_step}};
+    nlohmann::json j = plan_json(plan.most());
+    j["grains"] = plan.grains;
+    j["tokens_a_step"] = plan.tokens_a_step;
+    j["world"] = plan.world;
+    for (const train::RankPlan& p : plan.ranks) {
+      j["ranks"].push_back(plan_json(p));
+    }
     fmt::print("{}\n", j.dump());
     return 0;
   }
   const auto row = [](const char* name, std::size_t bytes) {
     fmt::print("{:<14}{:>10.1f} MB\n", name, static_cast<double>(bytes) / 1e6);
   };
-  fmt::print("{} tokens a step in {} grains, {} at once\n", p.tokens_a_step, p.grains, p.micro_grains);
-  row("parameters", p.parameters);
-  row("optimiser", p.optimiser);
-  row("gradients", p.gradients);
-  row("activations", p.activations);
-  row("in all", p.total());
+  if (plan.world == 1) {
+    const train::RankPlan& p = plan.most();
+    fmt::print("{} tokens a step in {} grains, {} at once\n", plan.tokens_a_step, plan.grains, p.micro_grains);
+    row("parameters", p.parameters);
+    row("optimiser", p.optimiser);
+    row("gradients", p.gradients);
+    row("activations", p.activations);
+    row("in all", p.total());
+    return 0;
+  }
+  fmt::print("{} tokens a step in {} grains on {} ranks, data = \"{}\"; MB of each rank\n", plan.tokens_a_step,
+             plan.grains, plan.world, recipe.data_mode);
+  fmt::print("{:<9}{:>8}{:>7}{:>12}{:>11}{:>11}{:>13}{:>10}{:>13}\n", "ranks", "grains", "nodes", "parameters",
+             "optimiser", "gradients", "activations", "in all", "sent a step");
+  const auto mb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  for (const train::RankPlan& p : plan.ranks) {
+    fmt::print("{:<9}{:>8}{:>7}{:>12.1f}{:>11.1f}{:>11.1f}{:>13.1f}{:>10.1f}{:>13.1f}\n",
+               p.first == p.last ? fmt::format("{}", p.first) : fmt::format("{}-{}", p.first, p.last), p.grains, p.nodes,
+               mb(p.parameters), mb(p.optimiser), mb(p.gradients), mb(p.activations), mb(p.total()), mb(p.sent_a_step));
+  }
   return 0;
 }
 
@@ -112,7 +145,8 @@ int run(Flags& f) {
       fmt::print(stderr, "{}{}\n", terminal ? "\r\033[K" : "", note);
     }
   };
-  const train::RunResult r = train::run(recipe, f.options, observer, signals.token());
+  dist::SilentRank alone;
+  const train::RunResult r = train::run(recipe, f.options, observer, signals.token(), alone);
   if (f.json) {
     const nlohmann::json j{
         {"step", r.step},         {"loss", r.steps_done > 0 ? nlohmann::json(r.loss) : nlohmann::json()},
@@ -142,6 +176,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   c->add_option("--micro-grains", f->options.micro_grains, "Most grains computed at once: less memory, the same bits")
       ->check(at_least(1));
+  c->add_option("--world", f->world, "With --plan: what each of this many ranks would take")->check(at_least(1));
   c->add_flag("--plan", f->plan, "Say what memory the run takes, and run nothing");
   c->add_flag("--quiet", f->quiet, "No progress");
   c->add_flag("--json", f->json, "Report as one JSON object on standard output");

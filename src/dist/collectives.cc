@@ -1,5 +1,6 @@
 #include "dist/collectives.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -89,17 +90,64 @@ Floats tree_all_reduce(Communicator& ranks, FloatPartials mine, const Join& join
   return whole;
 }
 
-std::vector<Message> all_gather(Communicator& ranks, Message mine) {
-  std::vector<Message> all(static_cast<std::size_t>(ranks.size()));
-  for (int r = 0; r < ranks.size(); ++r) {
-    if (r != ranks.rank()) {
-      ranks.send(r, mine);
+Message broadcast(Communicator& ranks, int root, Message message) {
+  const int size = ranks.size();
+  require(root >= 0 && root < size, "broadcast: there is no rank {} among {}", root, size);
+  // Counted from the root: who is at an odd multiple of a stride gets the message from the even one below it.
+  const int rank = (ranks.rank() + size - root) % size;
+  int stride = 1;
+  while (stride < size && rank % (2 * stride) == 0) {
+    stride *= 2;
+  }
+  if (rank != 0) {
+    message = ranks.receive((rank - stride + root) % size);
+  }
+  for (stride /= 2; stride >= 1; stride /= 2) {
+    if (rank + stride < size) {
+      ranks.send((rank + stride + root) % size, message);
     }
   }
-  for (int r = 0; r < ranks.size(); ++r) {
-    all[static_cast<std::size_t>(r)] = r == ranks.rank() ? mine : ranks.receive(r);
+  return message;
+}
+
+void barrier(Communicator& ranks) {
+  const int rank = ranks.rank(), size = ranks.size();
+  for (int distance = 1; distance < size; distance *= 2) {
+    ranks.send((rank + distance) % size, {});
+    static_cast<void>(ranks.receive((rank + size - distance) % size));
+  }
+}
+
+std::vector<Message> all_gather(Communicator& ranks, Message mine) {
+  const int rank = ranks.rank(), size = ranks.size();
+  std::vector<Message> all(static_cast<std::size_t>(size));
+  all[static_cast<std::size_t>(rank)] = std::move(mine);
+  for (int distance = 1; distance < size; distance *= 2) {
+    // Held: the messages of ranks rank, rank + 1, ..., rank + distance - 1.
+    const int to = (rank + size - distance) % size, from = (rank + distance) % size;
+    const int count = std::min(distance, size - distance);
+    for (int i = 0; i < count; ++i) {
+      ranks.send(to, all[static_cast<std::size_t>((rank + i) % size)]);
+    }
+    for (int i = 0; i < count; ++i) {
+      all[static_cast<std::size_t>((from + i) % size)] = ranks.receive(from);
+    }
   }
   return all;
+}
+
+std::vector<Message> all_to_all(Communicator& ranks, std::vector<Message> to_each) {
+  const int rank = ranks.rank(), size = ranks.size();
+  require(static_cast<int>(to_each.size()) == size, "all-to-all: {} messages for {} ranks", to_each.size(), size);
+  std::vector<Message> from_each(to_each.size());
+  from_each[static_cast<std::size_t>(rank)] = std::move(to_each[static_cast<std::size_t>(rank)]);
+  // At each distance every rank sends one message and receives one, so that no link waits for another.
+  for (int distance = 1; distance < size; ++distance) {
+    const int to = (rank + distance) % size, from = (rank + size - distance) % size;
+    ranks.send(to, std::move(to_each[static_cast<std::size_t>(to)]));
+    from_each[static_cast<std::size_t>(from)] = ranks.receive(from);
+  }
+  return from_each;
 }
 
 Floats all_gather(Communicator& ranks, std::span<const float> mine) {
@@ -122,12 +170,27 @@ Floats max_all_reduce(Communicator& ranks, Floats mine) {
   return mine;
 }
 
-ExactSum exact_all_reduce(Communicator& ranks, const ExactSum& mine) {
-  ExactSum sum;
-  for (const Message& m : all_gather(ranks, message_of<ExactSum>({&mine, 1}))) {
-    sum.merge(values_of<ExactSum>(m).at(0));
+std::vector<ExactSum> exact_all_reduce(Communicator& ranks, std::vector<ExactSum> mine) {
+  const int rank = ranks.rank(), size = ranks.size();
+  int stride = 1;
+  for (; stride < size && rank % (2 * stride) == 0; stride *= 2) {
+    if (rank + stride < size) {
+      const auto other = values_of<ExactSum>(ranks.receive(rank + stride));
+      require(other.size() == mine.size(), "exact sums of {} and {} elements cannot be joined", mine.size(),
+              other.size());
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        mine[i].merge(other[i]);
+      }
+    }
   }
-  return sum;
+  if (rank != 0) {
+    ranks.send(rank - stride, message_of<ExactSum>(mine));
+  }
+  return values_of<ExactSum>(broadcast(ranks, 0, message_of<ExactSum>(mine)));
+}
+
+ExactSum exact_all_reduce(Communicator& ranks, const ExactSum& mine) {
+  return exact_all_reduce(ranks, std::vector<ExactSum>{mine}).at(0);
 }
 
 }  // namespace isotone::dist

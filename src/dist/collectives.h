@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/exact_sum.h"
+#include "base/partials.h"
 #include "dist/communicator.h"
-#include "dist/partials.h"
 
 namespace isotone::dist {
 
@@ -21,16 +21,26 @@ Floats add_floats(Floats left, Floats right);
 
 /// The value of the whole tree on every rank. Each rank gives the values of the nodes it owns (none, one or several;
 /// all ranks' together are the axis). Neighbours join first (distance 1, then 2, 4, ...); what lacks its sibling is
-/// handed on unjoined. Any number of ranks.
+/// handed on unjoined. Any number of ranks. For small values and joins of every kind; large sums have their own way
+/// (sliced_collectives.h).
 Floats tree_all_reduce(Communicator& ranks, FloatPartials mine, const Join& join = add_floats);
 
-/// Every rank's message, by rank.
+/// The root's message on every rank; the others' is not looked at.
+Message broadcast(Communicator& ranks, int root, Message message);
+/// Returns when every rank has called it.
+void barrier(Communicator& ranks);
+
+/// Every rank's message, by rank. Doubling (Bruck et al., 1997), any number of ranks, any lengths.
 std::vector<Message> all_gather(Communicator& ranks, Message mine);
 /// Every rank's floats, one after another by rank; lengths may differ.
 Floats all_gather(Communicator& ranks, std::span<const float> mine);
+/// to_each[r] goes to rank r; result[r] came from rank r. Lengths may differ, and be 0.
+std::vector<Message> all_to_all(Communicator& ranks, std::vector<Message> to_each);
+
 /// The largest of each element over the ranks.
 Floats max_all_reduce(Communicator& ranks, Floats mine);
-/// The exact sum of all ranks' terms.
+/// The exact sums of all ranks' terms, each element on its own.
+std::vector<ExactSum> exact_all_reduce(Communicator& ranks, std::vector<ExactSum> mine);
 ExactSum exact_all_reduce(Communicator& ranks, const ExactSum& mine);
 
 }  // namespace isotone::dist

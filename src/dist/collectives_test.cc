@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/error.h"
+#include "dist/agree.h"
 #include "dist/in_process.h"
 
 namespace isotone::dist {
@@ -100,6 +101,54 @@ TEST(Collectives, GatherMaximumAndExactSum) {
         mine.add(-1e30F);
       }
       EXPECT_NEAR(exact_all_reduce(r, mine).round(), 1e-30 * (ranks - 1), 1e-36);
+    });
+  }
+}
+
+TEST(Collectives, BroadcastBarrierAndUnevenExchange) {
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    std::atomic<int> before = 0;
+    run_in_process(ranks, [&](Communicator& r) {
+      const auto message = [](int from, int to) {
+        return Message(static_cast<std::size_t>(from * to), static_cast<std::byte>(16 * from + to));
+      };
+      for (int root = 0; root < ranks; ++root) {
+        EXPECT_EQ(broadcast(r, root, r.rank() == root ? message(root, 3) : Message()), message(root, 3));
+      }
+      std::vector<Message> to_each;
+      for (int to = 0; to < ranks; ++to) {
+        to_each.push_back(message(r.rank(), to));
+      }
+      const std::vector<Message> from_each = all_to_all(r, to_each);
+      const std::vector<Message> all = all_gather(r, message(r.rank(), 2));
+      for (int from = 0; from < ranks; ++from) {
+        EXPECT_EQ(from_each[static_cast<std::size_t>(from)], message(from, r.rank()));
+        EXPECT_EQ(all[static_cast<std::size_t>(from)], message(from, 2));
+      }
+      ++before;
+      barrier(r);
+      EXPECT_EQ(before, ranks);
+    });
+  }
+}
+
+TEST(Agree, OneFailureIsEveryRanks) {
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    run_in_process(ranks, [&](Communicator& r) {
+      const int last = ranks - 1;
+      together(r, [] {});
+      try {
+        together(r, [&] { require(r.rank() != last, "no more ink"); });
+        ADD_FAILURE() << "the failure was lost on rank " << r.rank();
+      } catch (const Error& e) {
+        EXPECT_EQ(e.what(), r.rank() == last ? "no more ink" : fmt::format("rank {}: no more ink", last));
+      }
+      EXPECT_TRUE(any_rank(r, r.rank() == last));
+      EXPECT_FALSE(any_rank(r, false));
+      EXPECT_TRUE(every_rank(r, true));
+      EXPECT_EQ(every_rank(r, r.rank() != last), false);
+      EXPECT_EQ(text_of_rank_0(r, r.rank() == 0 ? "here" : "there"), "here");
+      EXPECT_EQ(texts_of_ranks(r, std::to_string(r.rank())).back(), std::to_string(last));
     });
   }
 }

@@ -118,9 +118,9 @@ TensorView Safetensors::tensor(std::string_view name) const {
   return {{entry->name, *entry->dtype, entry->shape}, data(*entry), file_};
 }
 
-SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorSpec> specs, const StringMap& metadata)
-    : file_(path), path_(path), specs_(std::move(specs)) {
-  std::sort(specs_.begin(), specs_.end(), [](const TensorSpec& a, const TensorSpec& b) {
+SafetensorsPlan::SafetensorsPlan(const std::string& path, std::vector<TensorSpec> specs, const StringMap& metadata)
+    : tensors(std::move(specs)) {
+  std::sort(tensors.begin(), tensors.end(), [](const TensorSpec& a, const TensorSpec& b) {
     const std::size_t wide_a = unit_bytes(a.dtype);
     const std::size_t wide_b = unit_bytes(b.dtype);
     return wide_a != wide_b ? wide_a > wide_b : a.name < b.name;
@@ -130,29 +130,39 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<Tensor
     header["__metadata__"] = metadata;
   }
   std::uint64_t at = 0;
-  for (const TensorSpec& spec : specs_) {
-    require(spec.name != "__metadata__" && !header.contains(spec.name), "{}: tensor name '{}' is taken", path_,
+  for (const TensorSpec& spec : tensors) {
+    require(spec.name != "__metadata__" && !header.contains(spec.name), "{}: tensor name '{}' is taken", path,
             spec.name);
     const std::uint64_t end = at + spec.bytes();
     header[spec.name] = {
         {"dtype", safetensors_dtype_name(spec.dtype)}, {"shape", spec.shape}, {"data_offsets", {at, end}}};
+    offsets.push_back(at);
     at = end;
   }
+  offsets.push_back(at);
   std::string text;
   try {
     text = header.dump();
   } catch (const Json::exception& error) {
-    fail("{}: a name or metadata text is not UTF-8: {}", path_, json_error_text(error));
+    fail("{}: a name or metadata text is not UTF-8: {}", path, json_error_text(error));
   }
   text.append((kDataAlign - (8 + text.size()) % kDataAlign) % kDataAlign, ' ');
-  require(text.size() <= kMaxSafetensorsHeader, "{}: the header would have {} bytes, the limit is {}", path_,
+  require(text.size() <= kMaxSafetensorsHeader, "{}: the header would have {} bytes, the limit is {}", path,
           text.size(), kMaxSafetensorsHeader);
-  std::string length;
   for (int i = 0; i < 8; ++i) {
-    length += static_cast<char>(static_cast<std::uint64_t>(text.size()) >> (8 * i) & 255U);
+    head += static_cast<char>(static_cast<std::uint64_t>(text.size()) >> (8 * i) & 255U);
   }
-  file_.write(length);
-  file_.write(text);
+  head += text;
+  for (std::uint64_t& offset : offsets) {
+    offset += head.size();
+  }
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorSpec> specs, const StringMap& metadata)
+    : file_(path), path_(path) {
+  SafetensorsPlan plan(path_, std::move(specs), metadata);
+  specs_ = std::move(plan.tensors);
+  file_.write(plan.head);
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {

@@ -68,9 +68,19 @@ class Safetensors {
 /// "F32", "BF16", ...; throws Error for block-quantised dtypes, which the format has no name for.
 std::string_view safetensors_dtype_name(DType dtype);
 
+/// Where everything lies in a file of these tensors: widest dtype first, then by name; data begins at a multiple of 64
+/// bytes, so every tensor is aligned for its dtype. The same tensors give the same bytes, whoever writes which.
+struct SafetensorsPlan {
+  /// `path` is for messages.
+  SafetensorsPlan(const std::string& path, std::vector<TensorSpec> specs, const StringMap& metadata = {});
+
+  std::string head;                    ///< the bytes before the data
+  std::vector<TensorSpec> tensors;     ///< in the order of their data
+  std::vector<std::uint64_t> offsets;  ///< of each tensor's first byte in the file; one more for the end
+};
+
 /// Writes a file tensor by tensor, so no second copy of all data is needed: the header is known from the specs alone.
-/// Tensors lie in the order of `order()`: widest dtype first, then by name; data begins at a multiple of 64 bytes, so
-/// every tensor is aligned for its dtype. The same tensors give the same bytes. The file appears with `finish()`.
+/// Tensors lie in the order of `order()` (SafetensorsPlan). The file appears with `finish()`.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::string& path, std::vector<TensorSpec> specs, const StringMap& metadata = {});

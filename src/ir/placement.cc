@@ -71,26 +71,34 @@ Placement replicated(const Mesh& mesh) {
   return Placement(mesh.axes().size());
 }
 
-AxisPlacement cut_evenly(int dim, std::int64_t length, int workers) {
-  std::vector<Span> parts;
+AxisPlacement cut_evenly(int dim, std::int64_t length, int workers, std::int64_t unit) {
+  require(unit >= 1 && length % unit == 0, "a dimension of {} has no whole number of units of {}", length, unit);
+  AxisPlacement out{dim, {0}, false};
+  std::vector<std::int64_t> places;
   if (length > 0) {
-    const ReductionTree axis(TreeKind::axis, length);
-    const auto leaves = static_cast<std::int64_t>(axis.borders().size()) - 1;
-    parts = (leaves >= workers ? axis : ReductionTree(TreeKind::element, length)).split(workers);
-  } else {
-    parts.assign(static_cast<std::size_t>(workers), {});
+    places = ReductionTree(TreeKind::axis, length).borders();
+    std::erase_if(places, [unit](std::int64_t b) { return b % unit != 0; });
   }
-  std::vector<std::int64_t> borders{0};
-  for (const Span& p : parts) {
-    borders.push_back(p.end);
+  for (std::int64_t w = 1; w <= workers; ++w) {
+    const std::int64_t even = length / unit * w / workers * unit;
+    if (static_cast<int>(places.size()) <= workers || w == workers) {
+      out.borders.push_back(even);
+      continue;
+    }
+    // The nearest place that leaves one for every worker, before and after.
+    const auto first = std::upper_bound(places.begin(), places.end(), out.borders.back());
+    const auto last = places.end() - (workers - w);
+    out.borders.push_back(*std::min_element(first, last, [&](std::int64_t l, std::int64_t r) {
+      return std::abs(l * workers - length * w) < std::abs(r * workers - length * w);
+    }));
   }
-  return {dim, std::move(borders)};
+  return out;
 }
 
 AxisPlacement cut_at(int dim, std::vector<std::int64_t> borders) {
   require(dim >= 0 && borders.size() >= 2 && borders[0] == 0 && std::is_sorted(borders.begin(), borders.end()),
           "a cut of dimension {} needs borders that ascend from 0", dim);
-  return {dim, std::move(borders)};
+  return {dim, std::move(borders), false};
 }
 
 void check_placement(const Placement& placement, const Type& type, const Mesh& mesh) {
@@ -135,7 +143,7 @@ std::string to_string(const Placement& placement, const Mesh& mesh) {
       out += "whole";
       continue;
     }
-    out += fmt::format("dim {} at", placement[a].dim);
+    out += fmt::format("{}dim {} at", placement[a].stored ? "stored " : "", placement[a].dim);
     for (const std::int64_t b : placement[a].borders) {
       out += fmt::format(" {}", b);
     }

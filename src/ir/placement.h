@@ -45,12 +45,18 @@ struct AxisPlacement {
   int dim = kWhole;
   /// The worker at coordinate c has [borders[c], borders[c + 1]) of the dimension.
   std::vector<std::int64_t> borders;
+  /// Cut to save memory alone (a parameter that is gathered whenever it is used): where another input suggests how to
+  /// share out a call along this axis, this one does not.
+  bool stored = false;
 
   [[nodiscard]] bool cut() const { return dim != kWhole; }
   [[nodiscard]] Span part(int coordinate) const {
     return {borders[static_cast<std::size_t>(coordinate)], borders[static_cast<std::size_t>(coordinate) + 1]};
   }
-  friend bool operator==(const AxisPlacement&, const AxisPlacement&) = default;
+  /// Whether the same parts lie at the same places.
+  friend bool operator==(const AxisPlacement& a, const AxisPlacement& b) {
+    return a.dim == b.dim && a.borders == b.borders;
+  }
 };
 
 /// One entry for each axis of the mesh; two axes never cut one dimension.
@@ -59,9 +65,9 @@ using Placement = std::vector<AxisPlacement>;
 /// Whole on every worker of this mesh.
 Placement replicated(const Mesh& mesh);
 
-/// Cuts `dim` of length `length` over `workers`: at the borders of the tree that would reduce it where there are leaves
-/// enough, so that it can be reduced in parts; else (norm weights, heads, grains) evenly.
-AxisPlacement cut_evenly(int dim, std::int64_t length, int workers);
+/// Cuts `dim` of length `length` over `workers` as evenly as can be, parting no `unit` (a head's width): at borders of
+/// the tree that would reduce it where there are enough, so that it can be reduced in parts; else between any units.
+AxisPlacement cut_evenly(int dim, std::int64_t length, int workers, std::int64_t unit = 1);
 /// Cuts at the given borders; throws Error unless they ascend from 0.
 AxisPlacement cut_at(int dim, std::vector<std::int64_t> borders);
 

@@ -20,23 +20,26 @@ std::vector<nn::ParameterSpec> llama_parameters(const ModelConfig& c) {
   require(c.sliding_window == 0 || c.sliding_window >= c.max_position,
           "llama: a sliding window ({} of {} tokens) is not offered", c.sliding_window, c.max_position);
   const std::int64_t e = c.hidden_size, d = c.head_dim;
+  // The query heads that share a key head stay together.
+  const nn::LogicalAxis embed{"embed"}, mlp{"mlp"}, vocab{"vocab"}, kv_heads{"kv_heads", d};
+  const nn::LogicalAxis heads{"heads", d * (c.n_heads / c.n_kv_heads)};
   std::vector<nn::ParameterSpec> out;
-  out.push_back({"model.embed_tokens.weight", {c.vocab_size, e}, {"vocab", "embed"}});
+  out.push_back({"model.embed_tokens.weight", {c.vocab_size, e}, {vocab, embed}});
   for (int i = 0; i < c.n_layers; ++i) {
     const auto name = [i](std::string_view part) { return layer_name(i, part); };
-    out.push_back({name("input_layernorm"), {e}, {"embed"}, 0.0, false});
-    out.push_back({name("self_attn.q_proj"), {c.n_heads * d, e}, {"heads", "embed"}});
-    out.push_back({name("self_attn.k_proj"), {c.n_kv_heads * d, e}, {"kv_heads", "embed"}});
-    out.push_back({name("self_attn.v_proj"), {c.n_kv_heads * d, e}, {"kv_heads", "embed"}});
-    out.push_back({name("self_attn.o_proj"), {e, c.n_heads * d}, {"embed", "heads"}});
-    out.push_back({name("post_attention_layernorm"), {e}, {"embed"}, 0.0, false});
-    out.push_back({name("mlp.gate_proj"), {c.intermediate_size, e}, {"mlp", "embed"}});
-    out.push_back({name("mlp.up_proj"), {c.intermediate_size, e}, {"mlp", "embed"}});
-    out.push_back({name("mlp.down_proj"), {e, c.intermediate_size}, {"embed", "mlp"}});
+    out.push_back({name("input_layernorm"), {e}, {embed}, 0.0, false});
+    out.push_back({name("self_attn.q_proj"), {c.n_heads * d, e}, {heads, embed}});
+    out.push_back({name("self_attn.k_proj"), {c.n_kv_heads * d, e}, {kv_heads, embed}});
+    out.push_back({name("self_attn.v_proj"), {c.n_kv_heads * d, e}, {kv_heads, embed}});
+    out.push_back({name("self_attn.o_proj"), {e, c.n_heads * d}, {embed, heads}});
+    out.push_back({name("post_attention_layernorm"), {e}, {embed}, 0.0, false});
+    out.push_back({name("mlp.gate_proj"), {c.intermediate_size, e}, {mlp, embed}});
+    out.push_back({name("mlp.up_proj"), {c.intermediate_size, e}, {mlp, embed}});
+    out.push_back({name("mlp.down_proj"), {e, c.intermediate_size}, {embed, mlp}});
   }
-  out.push_back({"model.norm.weight", {e}, {"embed"}, 0.0, false});
+  out.push_back({"model.norm.weight", {e}, {embed}, 0.0, false});
   if (!c.tie_embeddings) {
-    out.push_back({"lm_head.weight", {c.vocab_size, e}, {"vocab", "embed"}});
+    out.push_back({"lm_head.weight", {c.vocab_size, e}, {vocab, embed}});
   }
   return out;
 }

@@ -9,12 +9,19 @@
 
 namespace isotone::nn {
 
-/// One parameter of a model. The name is the checkpoint's (Hugging Face's); the axes are logical ("vocab", "embed",
-/// "heads", "kv_heads", "mlp"): a plan maps them to a mesh, the model file does not.
+/// What a dimension of a parameter means to the model: "vocab", "embed", "heads", "kv_heads", "mlp". A plan (plan.h)
+/// maps it to a mesh, the model file does not.
+struct LogicalAxis {
+  std::string name;
+  /// Elements that stay together where it is cut (a head's width).
+  std::int64_t unit = 1;
+};
+
+/// One parameter of a model. The name is the checkpoint's (Hugging Face's).
 struct ParameterSpec {
   std::string name;
   Shape shape;
-  std::vector<std::string> axes;
+  std::vector<LogicalAxis> axes;
   /// Standard deviation of the normal distribution it starts from; 0: all ones (norm weights).
   double init_std = 0.02;
   /// Whether weight decay applies (matrices yes, norm weights no).

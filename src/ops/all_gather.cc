@@ -1,4 +1,5 @@
 // The whole of a tensor from the workers' parts.
+#include "ops/support/attributes.h"
 #include "ops/support/collective.h"
 
 namespace isotone::ops {
@@ -12,13 +13,15 @@ struct AllGather : Collective<AllGather> {
     const auto dim = static_cast<std::size_t>(ir::normal_axis(a.integer("dim"), in[0].rank(), name));
     const Ints& borders = a.ints("borders");
     const auto me = static_cast<std::size_t>(a.integer("me"));
-    require(static_cast<std::int64_t>(borders.size()) == group_size(a) + 1, "all_gather: {} borders for {} workers",
-            borders.size(), group_size(a));
+    check_borders(name, a, "borders");
     require(in[0].shape[dim] == borders[me + 1] - borders[me],
             "all_gather: worker {}'s part of dimension {} is [{}, {}), but its tensor is {}", me, dim, borders[me],
             borders[me + 1], ir::to_string(in[0]));
     Type out = in[0];
     out.shape[dim] = borders.back();
+    require_sizes(name, out.shape);
+    require(!is_quantised(in[0].dtype) || dim + 1 < out.shape.size(), "all_gather: rows of quantised {} stay whole",
+            ir::to_string(in[0]));
     return {out};
   }
   static void reference(const ReferenceCall& c) {

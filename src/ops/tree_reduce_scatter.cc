@@ -11,9 +11,9 @@ struct TreeReduceScatter : Collective<TreeReduceScatter> {
     Type out{DType::f32, a.ints("shape")};
     const auto dim = static_cast<std::size_t>(ir::normal_axis(a.integer("dim"), out.rank(), name));
     const Ints& cuts = a.ints("cuts");
-    require(cuts.size() == a.ints("borders").size() && cuts[0] == 0 && cuts.back() == out.shape[dim],
-            "tree_reduce_scatter: the cuts {} do not fit dimension {} of {}", ir::to_string(cuts), dim,
-            ir::to_string(out));
+    check_borders(name, a, "cuts");
+    require(cuts.back() == out.shape[dim], "tree_reduce_scatter: the cuts {} do not fit dimension {} of {}",
+            ir::to_string(cuts), dim, ir::to_string(out));
     const auto me = static_cast<std::size_t>(a.integer("me"));
     out.shape[dim] = cuts[me + 1] - cuts[me];
     return {out};

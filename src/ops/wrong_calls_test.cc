@@ -307,6 +307,53 @@ std::vector<Wrong> wrong_calls() {
       {"where", [] { where(t("bool[2]"), t("f32[2]"), t("bf16[2]")); }, {"f32[2]", "bf16[2]"}},
       {"where", [] { where(t("bool[3]"), t("f32[2]"), t("f32[2]")); }, {"[3]", "[2]"}},
   });
+  const auto tree = [](Ints borders) {
+    return Attrs{{"group", Ints{0, 1}},     {"me", std::int64_t{0}},       {"tag", std::int64_t{0}},
+                 {"tree", std::int64_t{0}}, {"length", std::int64_t{576}}, {"borders", std::move(borders)},
+                 {"shape", Shape{2, 3}},    {"dim", std::int64_t{1}},      {"cuts", Ints{0, 2, 4}}};
+  };
+  add_all({
+      {"all_gather",
+       [] {
+         all_gather(t("f32[2, 3]"), 0, {0, 1, 4}, {0, 1}, 0, 0);
+       },
+       {"f32[2, 3]", "[0, 1)"}},
+      {"all_gather",
+       [] {
+         all_gather(t("f32[2, 3]"), 0, {0, 2}, {0, 1}, 0, 0);
+       },
+       {"[0, 2]"}},
+      {"join_all_reduce",
+       [] {
+         join_all_reduce(t("f32[2]"), Join::sum, {0, 1}, 0, 0);
+       },
+       {"maximum"}},
+      {"join_all_reduce",
+       [] {
+         join_all_reduce(t("i32[2]"), Join::maximum, {0, 1}, 0, 0);
+       },
+       {"i32[2]"}},
+      {"tree_all_reduce",
+       [=] {
+         tree_all_reduce({t("f32[2, 3]")}, tree({0, 200, 576}));
+       },
+       {"576", "200"}},
+      {"tree_all_reduce",
+       [=] {
+         tree_all_reduce({}, tree({0, 288, 576}));
+       },
+       {"1 nodes"}},
+      {"tree_reduce_scatter",
+       [=] {
+         tree_reduce_scatter({t("f32[2, 3]")}, tree({0, 288, 576}));
+       },
+       {"[0, 2, 4]"}},
+      {"tree_reduce_scatter",
+       [=] {
+         tree_reduce_scatter({t("f32[3]")}, tree({0, 288, 576}));
+       },
+       {"f32[3]"}},
+  });
   return all;
 }
 

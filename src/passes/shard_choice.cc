@@ -29,7 +29,7 @@ bool tree_allows(const ops::ShardRule& rule, const std::vector<const Lies*>& inp
     }
   }
   const std::int64_t n = letter_length(rule, inputs, outputs, cut.letter);
-  if (n < 1) {
+  if (n < 1 || n > (1 << 24)) {  // what the collectives take
     return false;
   }
   const std::vector<std::int64_t> nodes = ReductionTree(tree_kind_of(rule, cut.letter), n).borders();
@@ -45,7 +45,7 @@ std::optional<Cut> suggested(const ops::ShardRule& rule, std::size_t k, const ir
   if (letter == '.' || std::count(rule.inputs[k].begin(), rule.inputs[k].end(), letter) != 1) {
     return std::nullopt;
   }
-  Cut cut{letter, p.borders};
+  Cut cut{letter, p.borders, p.stored};
   for (std::int64_t& b : cut.borders) {
     if (b % unit != 0) {
       return std::nullopt;
@@ -87,7 +87,7 @@ ir::Placement placement_of(const std::string& letters, const ir::Ints& units, co
   for (std::size_t a = 0; a < cuts.size(); ++a) {
     const std::size_t dim = cuts[a].letter == 0 ? std::string::npos : letters.find(cuts[a].letter);
     if (dim != std::string::npos) {
-      out[a] = {static_cast<int>(dim), cuts[a].borders};
+      out[a] = {static_cast<int>(dim), cuts[a].borders, cuts[a].stored};
       for (std::int64_t& b : out[a].borders) {
         b *= units.empty() ? 1 : units[dim];
       }
@@ -106,10 +106,16 @@ Choice choose_cuts(const ops::ShardRule& rule, const std::vector<const Lies*>& i
   }
   for (std::size_t a = 0; a < mesh.axes().size(); ++a) {
     std::vector<Cut> candidates;
+    const bool shared = std::any_of(inputs.begin(), inputs.end(), [a](const Lies* in) {
+      return in != nullptr && in->placement[a].cut() && !in->placement[a].stored;
+    });
     std::size_t largest = 0;
     bool largest_blocked = false;
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       if (inputs[k] == nullptr || !inputs[k]->placement[a].cut() || mesh.axes()[a].size == 1) {
+        continue;
+      }
+      if (shared && inputs[k]->placement[a].stored) {
         continue;
       }
       const std::optional<Cut> cut = suggested(rule, k, inputs[k]->placement[a]);

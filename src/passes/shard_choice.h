@@ -28,6 +28,7 @@ struct Lies {
 struct Cut {
   char letter = 0;
   std::vector<std::int64_t> borders;
+  bool stored = false;
 };
 
 struct Choice {

@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "base/tree.h"
+#include "dist/silent_rank.h"
 #include "train/step.h"
 
 namespace isotone::train {
@@ -94,7 +95,8 @@ BenchmarkResult benchmark_training(const BenchmarkOptions& o) {
   recipe.dtype = o.dtype;
   recipe.recompute = o.recompute;
   recipe.steps = o.steps + 1;
-  Stepper stepper(config, recipe, o.batch);
+  dist::SilentRank alone;
+  Stepper stepper(config, recipe, o.batch, alone);
   TrainState state;
   std::size_t parameter_bytes = 0;
   for (const nn::ParameterSpec& s : models::architecture_of(config).parameters(config)) {

@@ -1,7 +1,7 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -9,8 +9,8 @@
 #include "base/hash.h"
 #include "base/numerics.h"
 #include "base/tree.h"
+#include "dist/agree.h"
 #include "formats/convert.h"
-#include "formats/safetensors.h"
 
 namespace isotone::train {
 
@@ -35,23 +35,17 @@ TensorView view_of(const std::string& name, const Tensor& t) {
   return view;
 }
 
-json hashes_of(const std::vector<TensorView>& tensors) {
-  json out = json::object();
-  for (const TensorView& t : tensors) {
-    out[t.name] = sha256_hex(t.data);
-  }
-  return out;
-}
-
-Tensor checked_tensor(const Safetensors& file, const std::string& name, const Shape& shape, const json& hashes,
-                      const std::string& path) {
-  const TensorView t = file.tensor(name);
+/// A tensor of the file, its checksum compared where `verify`.
+TensorView checked_view(const Safetensors& file, const std::string& name, const Shape& shape, const json& hashes,
+                        bool verify) {
+  const std::string& path = file.path();
+  TensorView t = file.tensor(name);
   require(t.dtype == DType::f32 && t.shape == shape, "{}: tensor '{}' is {}{}, not f32{}", path, name,
           dtype_name(t.dtype), ir::to_string(t.shape), ir::to_string(shape));
   require(hashes.contains(name) && hashes[name].is_string(), "{}: the manifest has no checksum of '{}'", path, name);
-  require(sha256_hex(t.data) == hashes[name].get<std::string>(),
+  require(!verify || sha256_hex(t.data) == hashes[name].get<std::string>(),
           "{}: tensor '{}' is damaged: its checksum differs from the manifest's", path, name);
-  return Tensor::from_bytes(t.data.data(), {t.dtype, t.shape});
+  return t;
 }
 
 }  // namespace
@@ -97,40 +91,115 @@ std::vector<std::string> list_checkpoints(const std::string& out) {
   return paths;
 }
 
-void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text,
-                     const std::string& fingerprint) {
-  AsideFolder aside(folder);
-  std::vector<TensorView> weights, optimiser;
-  for (const auto& [name, t] : state.parameters.all()) {
-    weights.push_back(view_of(name, t));
-    optimiser.push_back(view_of("m." + name, state.m.at(name)));
-    optimiser.push_back(view_of("v." + name, state.v.at(name)));
+CheckpointWriter::CheckpointWriter(std::string folder, const TrainState& state, const ModelText& text,
+                                   std::string fingerprint, const Shards& shards)
+    : folder_(std::move(folder)),
+      fingerprint_(std::move(fingerprint)),
+      step_(state.step),
+      tokens_(state.tokens),
+      ranks_(shards.ranks()) {
+  const bool first = ranks_.rank() == 0;
+  dist::together(ranks_, [&] {
+    if (first) {
+      aside_.emplace(folder_);
+    }
+  });
+  aside_path_ = dist::text_of_rank_0(ranks_, first ? aside_->aside() : "");
+  std::vector<TensorSpec> weights, optimiser;
+  for (const nn::ParameterSpec& s : shards.specs()) {
+    weights.push_back({s.name, DType::f32, s.shape});
+    optimiser.push_back({"m." + s.name, DType::f32, s.shape});
+    optimiser.push_back({"v." + s.name, DType::f32, s.shape});
   }
-  save_safetensors(join_path(aside.aside(), "model.safetensors"), weights, {{"format", "pt"}});
-  save_safetensors(join_path(aside.aside(), "optimiser.safetensors"), optimiser);
-  write_file_atomic(join_path(aside.aside(), "config.json"), text.config_json);
-  write_file_atomic(join_path(aside.aside(), "tokenizer.json"), text.tokenizer_json);
-  if (!text.tokenizer_config_json.empty()) {
-    write_file_atomic(join_path(aside.aside(), "tokenizer_config.json"), text.tokenizer_config_json);
-  }
-  if (!text.generation_json.empty()) {
-    write_file_atomic(join_path(aside.aside(), "generation_config.json"), text.generation_json);
-  }
-  json manifest;
-  manifest["format"] = 1;
-  manifest["numerics"] = kNumericsVersion;
-  manifest["profile"] = numerics_profile_name(numerics_profile());
-  manifest["step"] = state.step;
-  manifest["tokens"] = state.tokens;
-  manifest["recipe"] = fingerprint;
-  manifest["sha256"] = hashes_of(weights);
-  manifest["sha256"].update(hashes_of(optimiser));
-  write_file_atomic(join_path(aside.aside(), "manifest.json"), manifest.dump(1));
-  aside.commit();
+  const std::string weights_path = join_path(aside_path_, "model.safetensors"),
+                    optimiser_path = join_path(aside_path_, "optimiser.safetensors");
+  std::vector<Part> parts;
+  parts.push_back({weights_path, SafetensorsPlan(weights_path, weights, {{"format", "pt"}}), {}});
+  parts.push_back({optimiser_path, SafetensorsPlan(optimiser_path, optimiser), {}});
+  const auto add = [&](Part& part, const std::string& prefix, const nn::Parameters& group, bool cut) {
+    const nn::Parameters owned = cut ? shards.gather_owned(group) : group;
+    for (std::size_t i = 0; i < shards.specs().size(); ++i) {
+      if (const std::string& name = shards.specs()[i].name; shards.owner(i) == ranks_.rank()) {
+        part.mine.push_back(view_of(prefix + name, owned.at(name)));
+      }
+    }
+  };
+  add(parts[0], "", state.parameters, shards.cut_parameters());
+  add(parts[1], "m.", state.m, shards.cut_optimiser());
+  add(parts[1], "v.", state.v, shards.cut_optimiser());
+  writing_ = std::async(std::launch::async, [parts = std::move(parts), first, aside = aside_path_, text] {
+    return write(parts, first, aside, text);
+  });
 }
 
-TrainState load_checkpoint(const std::string& folder, const std::vector<nn::ParameterSpec>& specs,
-                           const std::string& fingerprint) {
+CheckpointWriter::Hashes CheckpointWriter::write(const std::vector<Part>& parts, bool first, const std::string& aside,
+                                                 const ModelText& text) {
+  Hashes hashes;
+  for (const Part& part : parts) {
+    SharedFile file(part.path);
+    if (first) {
+      file.write_at(0, std::as_bytes(std::span(part.plan.head)));
+    }
+    std::map<std::string, std::uint64_t> offsets;
+    for (std::size_t i = 0; i < part.plan.tensors.size(); ++i) {
+      offsets[part.plan.tensors[i].name] = part.plan.offsets[i];
+    }
+    for (const TensorView& t : part.mine) {
+      hashes[t.name] = sha256_hex(t.data);
+      file.write_at(offsets.at(t.name), t.data);
+    }
+    file.sync();
+  }
+  if (!first) {
+    return hashes;
+  }
+  for (const auto& [name, content] : {std::pair{"config.json", text.config_json},
+                                      {"tokenizer.json", text.tokenizer_json},
+                                      {"tokenizer_config.json", text.tokenizer_config_json},
+                                      {"generation_config.json", text.generation_json}}) {
+    if (!content.empty()) {
+      write_file_atomic(join_path(aside, name), content);
+    }
+  }
+  return hashes;
+}
+
+bool CheckpointWriter::written() const {
+  return writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+void CheckpointWriter::commit() {
+  Hashes mine;
+  dist::together(ranks_, [&] { mine = writing_.get(); });
+  const std::vector<std::string> all = dist::texts_of_ranks(ranks_, json(mine).dump());
+  dist::together(ranks_, [&] {
+    if (ranks_.rank() != 0) {
+      return;
+    }
+    json manifest;
+    manifest["format"] = 1;
+    manifest["numerics"] = kNumericsVersion;
+    manifest["profile"] = numerics_profile_name(numerics_profile());
+    manifest["step"] = step_;
+    manifest["tokens"] = tokens_;
+    manifest["recipe"] = fingerprint_;
+    manifest["sha256"] = json::object();
+    for (const std::string& hashes : all) {
+      manifest["sha256"].update(json::parse(hashes));
+    }
+    write_file_atomic(join_path(aside_path_, "manifest.json"), manifest.dump(1));
+    aside_->commit();
+  });
+}
+
+void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text,
+                     const std::string& fingerprint, const Shards& shards) {
+  CheckpointWriter(folder, state, text, fingerprint, shards).commit();
+}
+
+namespace {
+
+TrainState load_part(const std::string& folder, const std::string& fingerprint, const Shards& shards) {
   const std::string path = join_path(folder, "manifest.json");
   require(path_exists(folder), "{}: there is no such checkpoint", folder);
   require(path_exists(path), "{}: there is no manifest.json, so this is no complete checkpoint", folder);
@@ -167,11 +236,24 @@ TrainState load_checkpoint(const std::string& folder, const std::vector<nn::Para
   const Safetensors weights(join_path(folder, "model.safetensors")),
       optimiser(join_path(folder, "optimiser.safetensors"));
   const json& hashes = manifest["sha256"];
-  for (const nn::ParameterSpec& s : specs) {
-    state.parameters.set(s.name, checked_tensor(weights, s.name, s.shape, hashes, weights.path()));
-    state.m.set(s.name, checked_tensor(optimiser, "m." + s.name, s.shape, hashes, optimiser.path()));
-    state.v.set(s.name, checked_tensor(optimiser, "v." + s.name, s.shape, hashes, optimiser.path()));
+  for (std::size_t i = 0; i < shards.specs().size(); ++i) {
+    const nn::ParameterSpec& s = shards.specs()[i];
+    const auto load = [&](const Safetensors& file, const std::string& name, bool cut) {
+      const TensorView t = checked_view(file, name, s.shape, hashes, shards.owner(i) == shards.rank());
+      return cut ? shards.slice_of(i, t.data) : Tensor::from_bytes(t.data.data(), {t.dtype, t.shape});
+    };
+    state.parameters.set(s.name, load(weights, s.name, shards.cut_parameters()));
+    state.m.set(s.name, load(optimiser, "m." + s.name, shards.cut_optimiser()));
+    state.v.set(s.name, load(optimiser, "v." + s.name, shards.cut_optimiser()));
   }
+  return state;
+}
+
+}  // namespace
+
+TrainState load_checkpoint(const std::string& folder, const std::string& fingerprint, const Shards& shards) {
+  TrainState state;
+  dist::together(shards.ranks(), [&] { state = load_part(folder, fingerprint, shards); });
   return state;
 }
 

@@ -1,19 +1,23 @@
 // Checkpoints: a folder a step, complete or not there at all, that can also be served as MODEL.
 #pragma once
 
+#include <future>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "formats/model_files.h"
+#include "formats/safetensors.h"
 #include "nn/parameters.h"
 #include "text/tokenizer.h"
+#include "train/shards.h"
 
 namespace isotone::train {
 
-/// What a run needs to go on.
+/// What a run needs to go on; of several ranks, this one's part of it (shards.h).
 struct TrainState {
   std::int64_t step = 0;    ///< steps done
   std::int64_t tokens = 0;  ///< learned tokens so far
@@ -26,11 +30,45 @@ struct ModelText {
 };
 ModelText model_text_of(const ModelFiles& files, const text::Tokenizer& tokenizer);
 
-/// Writes `folder` whole or not at all: model.safetensors, optimiser.safetensors, the model's text files and
-/// manifest.json with the SHA-256 of every tensor, the recipe's fingerprint and the numerics contract's version. Throws
-/// Error for a full disk or a folder that cannot be written, leaving what was there before.
+/// A checkpoint that all ranks write together while training goes on: model.safetensors, optimiser.safetensors, the
+/// model's text files and manifest.json with the SHA-256 of every tensor, the recipe's fingerprint and the numerics
+/// contract's version. The files' bytes do not show how many ranks wrote them. All ranks need the folder's file system.
+/// Errors (a full disk, no permission) are every rank's and leave what was there before.
+class CheckpointWriter {
+ public:
+  /// Every rank calls it with its part of the state. Slices are exchanged for whole tensors here; a thread writes.
+  /// What it writes is not copied: the next step does that, for tensors that are still held.
+  CheckpointWriter(std::string folder, const TrainState& state, const ModelText& text, std::string fingerprint,
+                   const Shards& shards);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  /// Whether this rank's part is on the disk, or has failed.
+  [[nodiscard]] bool written() const;
+  /// Every rank calls it: waits for all parts and puts the folder, whole, at its place.
+  void commit();
+
+ private:
+  using Hashes = std::map<std::string, std::string>;
+  struct Part {
+    std::string path;  // of the file
+    SafetensorsPlan plan;
+    std::vector<TensorView> mine;
+  };
+  static Hashes write(const std::vector<Part>& parts, bool first, const std::string& aside, const ModelText& text);
+
+  std::string folder_, fingerprint_;
+  std::int64_t step_, tokens_;
+  dist::Communicator& ranks_;
+  std::optional<AsideFolder> aside_;  // of rank 0, which makes and renames the folder
+  std::string aside_path_;
+  std::future<Hashes> writing_;  // ends before the folder is removed
+};
+
+/// Writes it and waits.
 void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text,
-                     const std::string& fingerprint);
+                     const std::string& fingerprint, const Shards& shards);
 
 /// A checkpoint that is whole but belongs to another run: another recipe, numerics profile or version of the contract.
 class OtherRun : public Error {
@@ -38,10 +76,10 @@ class OtherRun : public Error {
   using Error::Error;
 };
 
-/// Loads and verifies a checkpoint. Throws Error naming the file or the tensor that is damaged, and OtherRun where the
-/// recipe's fingerprint is not `fingerprint`.
-TrainState load_checkpoint(const std::string& folder, const std::vector<nn::ParameterSpec>& specs,
-                           const std::string& fingerprint);
+/// Loads each rank's part of a checkpoint, written by any number of ranks; every tensor is verified by one of them.
+/// Throws, on every rank, Error naming the file or the tensor that is damaged, and OtherRun where the recipe's
+/// fingerprint is not `fingerprint`.
+TrainState load_checkpoint(const std::string& folder, const std::string& fingerprint, const Shards& shards);
 
 /// Folders "step-N" below `out`, newest first; leftovers of killed saves are not listed.
 std::vector<std::string> list_checkpoints(const std::string& out);

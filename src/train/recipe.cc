@@ -13,6 +13,7 @@
 #include "base/text_distance.h"
 #include "base/tree.h"
 #include "models/model.h"
+#include "train/shards.h"
 
 namespace isotone::train {
 
@@ -104,6 +105,7 @@ std::map<std::string, Setter> setters(Recipe& r) {
       {"train.checkpoint_every", whole(r.checkpoint_every, 0, kMany)},
       {"train.keep", whole(r.keep, 1, 1 << 20)},
       {"train.out", words(r.out)},
+      {"parallel.data", one_of(r.data_mode, data_mode_names())},
   };
 }
 

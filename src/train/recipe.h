@@ -41,8 +41,11 @@ struct Recipe {
   std::int64_t checkpoint_every = 0;  ///< steps; 0: at the end only
   std::int64_t keep = 2;              ///< newest checkpoints kept
   std::string out = "build/run";
+  // [parallel]
+  /// What is cut among the data-parallel ranks (shards.h). Equal bits.
+  std::string data_mode = "replicated";
 
-  /// SHA-256 over everything above that decides numbers (not out, keep, checkpoint_every, recompute).
+  /// SHA-256 over everything above that decides numbers (not out, keep, checkpoint_every, recompute, data_mode).
   [[nodiscard]] std::string fingerprint() const;
 };
 

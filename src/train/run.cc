@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/numerics.h"
-#include "data/grains.h"
-#include "models/load.h"
-#include "models/tokenizer.h"
-#include "train/checkpoint.h"
-#include "train/plot.h"
+#include "dist/agree.h"
+#include "train/metrics.h"
+#include "train/setup.h"
 #include "train/step.h"
 
 namespace isotone::train {
@@ -19,143 +16,29 @@ namespace isotone::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using nlohmann::json;
 
-/// The model a recipe names, opened.
-struct Setup {
-  ModelConfig config;
-  std::unique_ptr<ModelFiles> files;  // of the start model, or of the tokenizer's
-  text::Tokenizer tokenizer;
-  text::ChatTemplate chat;
-  ModelText text;
-  std::vector<nn::ParameterSpec> specs;
-};
-
-Setup open_setup(const Recipe& r) {
-  if (!r.numerics.empty()) {
-    set_numerics_profile(parse_numerics_profile(r.numerics));
+/// The checkpoints that rank 0 sees, newest first.
+std::vector<std::string> agreed_checkpoints(const Recipe& r, dist::Communicator& ranks) {
+  std::vector<std::string> all;
+  dist::together(ranks, [&] { all = ranks.rank() == 0 ? list_checkpoints(r.out) : all; });
+  const std::string text = dist::text_of_rank_0(ranks, fmt::format("{}", fmt::join(all, "\n")));
+  all.clear();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    all.push_back(text.substr(at, end - at));
+    at = end + 1;
   }
-  Setup s;
-  s.files = open_model(r.model.empty() ? r.tokenizer : r.model);
-  s.config = r.model.empty() ? parse_model_config(read_text_file(r.config, 1 << 20), r.config) : s.files->config();
-  s.tokenizer = models::load_tokenizer(*s.files);
-  if (!s.files->chat_template().empty()) {
-    s.chat = text::ChatTemplate(s.files->chat_template());
-  }
-  s.text = model_text_of(*s.files, s.tokenizer);
-  ModelConfig f32 = s.config;
-  f32.dtype = DType::f32;
-  s.text.config_json = model_config_json(f32);
-  require(s.tokenizer.vocab_size() <= s.config.vocab_size, "the tokenizer has {} tokens, the model only {}",
-          s.tokenizer.vocab_size(), s.config.vocab_size);
-  require(r.grain_tokens <= s.config.max_position, "data.grain_tokens is {}, over the model's {} positions",
-          r.grain_tokens, s.config.max_position);
-  s.specs = models::architecture_of(s.config).parameters(s.config);
-  return s;
+  return all;
 }
-
-data::GrainStore read_data(const Recipe& r, const Setup& s, const std::vector<std::string>& files) {
-  std::vector<data::Document> documents;
-  for (const std::string& path : files) {
-    std::vector<data::Document> more =
-        r.kind == "chat" ? data::read_chats(path, s.tokenizer, s.chat) : data::read_text(path, s.tokenizer);
-    std::move(more.begin(), more.end(), std::back_inserter(documents));
-  }
-  return {documents, r.grain_tokens, r.seed};
-}
-
-TrainState fresh_state(const Recipe& r, const Setup& s) {
-  TrainState state;
-  if (r.model.empty()) {
-    state.parameters = nn::initialise(s.specs, r.seed);
-  } else {
-    const models::LoadedWeights loaded = models::load_weights(*s.files, models::WeightDtype::f32, false);
-    for (const nn::ParameterSpec& p : s.specs) {
-      // A copy of its own: the file's mapped pages must not be written to.
-      const Tensor& t = loaded.parameters.at(p.name);
-      state.parameters.set(p.name, Tensor::from_bytes(t.host(), t.type()));
-    }
-  }
-  for (const nn::ParameterSpec& p : s.specs) {
-    const std::vector<float> zeros(static_cast<std::size_t>(Type{DType::f32, p.shape}.elements()), 0.0F);
-    state.m.set(p.name, Tensor::from(zeros, p.shape));
-    state.v.set(p.name, Tensor::from(zeros, p.shape));
-  }
-  return state;
-}
-
-std::int64_t micro_grains_of(const Recipe& r, const RunOptions& o) {
-  // About 2,048 tokens at once keep the kernels busy and the activations small.
-  return o.micro_grains > 0 ? o.micro_grains : std::max<std::int64_t>(1, 2048 / r.grain_tokens);
-}
-
-/// metrics.jsonl: kept up to the step from which the run goes on, then appended to.
-class Metrics {
- public:
-  Metrics(const std::string& out, std::int64_t from_step) : path_(join_path(out, "metrics.jsonl")) {
-    if (!path_exists(path_)) {
-      return;
-    }
-    const std::string old = read_text_file(path_, std::uint64_t{1} << 30);
-    for (std::size_t at = 0; at < old.size();) {
-      std::size_t end = old.find('\n', at);
-      end = end == std::string::npos ? old.size() : end;
-      const json line = json::parse(old.substr(at, end - at), nullptr, false);
-      at = end + 1;
-      if (line.is_object() && line.value("step", std::int64_t{0}) >= 1 &&
-          line.value("step", std::int64_t{0}) <= from_step) {
-        text_ += line.dump() + "\n";
-        note(line);
-      }
-    }
-  }
-
-  void add(const StepReport& s) {
-    text_ += fmt::format(
-        R"({{"step": {}, "loss": {:.9g}, "grad_norm": {:.9g}, "lr": {:.9g}, "tokens": {}, "tok_s": {:.1f}, "batch_sha256": "{}")",
-        s.step, s.loss, s.grad_norm, s.lr, s.tokens, s.tok_s, s.batch_sha256);
-    if (s.eval_loss >= 0.0) {
-      text_ += fmt::format(R"(, "eval_loss": {:.9g})", s.eval_loss);
-      eval_.points.emplace_back(s.step, s.eval_loss);
-    }
-    text_ += "}\n";
-    loss_.points.emplace_back(s.step, s.loss);
-    append();
-  }
-
-  std::string draw(const std::string& out) const {
-    std::string path = join_path(out, "loss.svg");
-    std::vector<Curve> curves{loss_};
-    if (!eval_.points.empty()) {
-      curves.push_back(eval_);
-    }
-    write_file_atomic(path, loss_svg("loss a token", curves));
-    return path;
-  }
-
- private:
-  void note(const json& line) {
-    if (line.contains("loss") && line["loss"].is_number()) {
-      loss_.points.emplace_back(line["step"].get<double>(), line["loss"].get<double>());
-    }
-    if (line.contains("eval_loss") && line["eval_loss"].is_number()) {
-      eval_.points.emplace_back(line["step"].get<double>(), line["eval_loss"].get<double>());
-    }
-  }
-  void append() const { write_file_atomic(path_, text_); }
-
-  std::string path_, text_;
-  Curve loss_{"training", {}}, eval_{"validation", {}};
-};
 
 /// The newest checkpoint that verifies; damaged ones are told about.
-std::optional<TrainState> find_checkpoint(const Recipe& r, const Setup& s, const RunOptions& o,
+std::optional<TrainState> find_checkpoint(const Recipe& r, const Shards& shards, const RunOptions& o,
                                           const RunObserver& observer, std::string& from) {
   if (o.resume != "auto" && o.resume != "never") {
     from = o.resume;
-    return load_checkpoint(o.resume, s.specs, r.fingerprint());
+    return load_checkpoint(o.resume, r.fingerprint(), shards);
   }
-  const std::vector<std::string> all = list_checkpoints(r.out);
+  const std::vector<std::string> all = agreed_checkpoints(r, shards.ranks());
   if (o.resume == "never") {
     require(all.empty(), "{}: there is a checkpoint already ({}); remove it, choose another --out, or resume", r.out,
             all.empty() ? "" : all[0]);
@@ -164,7 +47,7 @@ std::optional<TrainState> find_checkpoint(const Recipe& r, const Setup& s, const
   std::string first_fault;
   for (const std::string& folder : all) {
     try {
-      TrainState state = load_checkpoint(folder, s.specs, r.fingerprint());
+      TrainState state = load_checkpoint(folder, r.fingerprint(), shards);
       from = folder;
       if (!first_fault.empty()) {
         observer.on_note(fmt::format("the last good checkpoint is {}", folder));
@@ -182,67 +65,103 @@ std::optional<TrainState> find_checkpoint(const Recipe& r, const Setup& s, const
   return std::nullopt;
 }
 
-void prune(const Recipe& r) {
-  const std::vector<std::string> all = list_checkpoints(r.out);
-  for (std::size_t i = static_cast<std::size_t>(r.keep); i < all.size(); ++i) {
-    remove_all(all[i]);
+/// Checkpoints of a run: written while it goes on, put in their place between two steps.
+class Saver {
+ public:
+  Saver(const Recipe& recipe, const Setup& setup, const Shards& shards, const RunObserver& observer, RunResult& result)
+      : recipe_(recipe), setup_(setup), shards_(shards), observer_(observer), result_(result) {}
+
+  void begin(const TrainState& state) {
+    finish();
+    writing_.emplace(join_path(recipe_.out, checkpoint_name(state.step)), state, setup_.text, recipe_.fingerprint(),
+                     shards_);
   }
-}
+  /// Between two steps: every rank calls it.
+  void look() {
+    if (writing_.has_value() && dist::every_rank(shards_.ranks(), writing_->written())) {
+      finish();
+    }
+  }
+  void finish() {
+    if (!writing_.has_value()) {
+      return;
+    }
+    writing_->commit();
+    result_.checkpoint = writing_->folder();
+    writing_.reset();
+    dist::together(shards_.ranks(), [&] {
+      if (shards_.rank() != 0) {
+        return;
+      }
+      const std::vector<std::string> all = list_checkpoints(recipe_.out);
+      for (std::size_t i = static_cast<std::size_t>(recipe_.keep); i < all.size(); ++i) {
+        remove_all(all[i]);
+      }
+      // What saves that were killed have left behind.
+      for (const std::string& name : list_folder(recipe_.out)) {
+        if (name.starts_with("step-") && is_aside_name(name)) {
+          remove_all(join_path(recipe_.out, name));
+        }
+      }
+    });
+    observer_.on_note(fmt::format("saved {}", result_.checkpoint));
+  }
+
+ private:
+  const Recipe& recipe_;
+  const Setup& setup_;
+  const Shards& shards_;
+  const RunObserver& observer_;
+  RunResult& result_;
+  std::optional<CheckpointWriter> writing_;
+};
 
 }  // namespace
 
-RunPlan plan_run(const Recipe& r, const RunOptions& o) {
-  const Setup s = open_setup(r);
-  RunPlan plan;
-  plan.grains = r.rounds * r.grains;
-  plan.micro_grains = std::min(micro_grains_of(r, o), r.grains);
-  plan.tokens_a_step = plan.grains * r.grain_tokens;
-  for (const nn::ParameterSpec& p : s.specs) {
-    plan.parameters += Type{DType::f32, p.shape}.bytes();
-  }
-  plan.optimiser = 2 * plan.parameters;
-  const bool partial = plan.micro_grains < r.grains || r.rounds > 1;
-  plan.gradients = (partial ? 2 : 1) * plan.parameters;
-  plan.activations = Stepper(s.config, r, plan.micro_grains).memory(plan.micro_grains).arena;
-  return plan;
+std::int64_t RunOptions::micro_grains_of(const Recipe& r) const {
+  // About 2,048 tokens at once keep the kernels busy and the activations small.
+  return micro_grains > 0 ? micro_grains : std::max<std::int64_t>(1, 2048 / r.grain_tokens);
 }
 
-RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer, const std::stop_token& stop) {
-  Setup s = open_setup(r);
-  make_folders(r.out);
+RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer, const std::stop_token& stop,
+              dist::Communicator& ranks) {
+  std::optional<Setup> opened;
+  std::optional<data::GrainStore> store, validation;
+  dist::together(ranks, [&] {
+    opened.emplace(open_setup(r));
+    make_folders(r.out);
+  });
+  Setup& s = *opened;
   RunResult result;
-  std::optional<TrainState> resumed = find_checkpoint(r, s, o, observer, result.checkpoint);
-  TrainState state = resumed.has_value() ? std::move(*resumed) : fresh_state(r, s);
+  Stepper stepper(s.config, r, o.micro_grains_of(r), ranks);
+  std::optional<TrainState> resumed = find_checkpoint(r, stepper.shards(), o, observer, result.checkpoint);
+  TrainState state;
+  dist::together(ranks,
+                 [&] { state = resumed.has_value() ? std::move(*resumed) : fresh_state(r, s, stepper.shards()); });
   resumed.reset();
   if (!result.checkpoint.empty()) {
     observer.on_note(fmt::format("going on from {} at step {}", result.checkpoint, state.step));
   }
   s.files.reset();  // its mapped pages are no longer needed
-  const data::GrainStore store = read_data(r, s, r.files);
-  std::optional<data::GrainStore> validation;
-  if (r.eval_every > 0) {
-    validation.emplace(read_data(r, s, r.validation));
+  dist::together(ranks, [&] {
+    store.emplace(read_data(r, s, r.files));
+    if (r.eval_every > 0) {
+      validation.emplace(read_data(r, s, r.validation));
+    }
+  });
+  result.planned_peak_bytes = stepper.memory(stepper.grains_at_once()).peak();
+  std::optional<Metrics> metrics;
+  if (ranks.rank() == 0) {
+    metrics.emplace(r.out, state.step);
   }
-  Stepper stepper(s.config, r, micro_grains_of(r, o));
-  result.planned_peak_bytes = stepper.memory(std::min(micro_grains_of(r, o), r.grains)).peak();
-  Metrics metrics(r.out, state.step);
+  Saver saver(r, s, stepper.shards(), observer, result);
   const std::int64_t per_step = r.rounds * r.grains, first = state.step;
   std::int64_t saved_step = result.checkpoint.empty() ? -1 : state.step;
-  const auto save = [&] {
-    if (saved_step == state.step) {
-      return;
-    }
-    const std::string folder = join_path(r.out, checkpoint_name(state.step));
-    save_checkpoint(folder, state, s.text, r.fingerprint());
-    saved_step = state.step;
-    result.checkpoint = folder;
-    prune(r);
-    observer.on_note(fmt::format("saved {}", folder));
-  };
   const auto begin = Clock::now();
-  while (state.step < r.steps && !stop.stop_requested() && (o.stop_after == 0 || state.step - first < o.stop_after)) {
+  while (state.step < r.steps && (o.stop_after == 0 || state.step - first < o.stop_after) &&
+         !dist::any_rank(ranks, stop.stop_requested())) {
     const auto start = Clock::now();
-    const data::Batch batch = store.stream(state.step * per_step, per_step);
+    const data::Batch batch = store->stream(state.step * per_step, per_step);
     StepReport report;
     report.lr = learning_rate(r, state.step);
     report.batch_sha256 = batch.sha256();
@@ -258,17 +177,26 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
     report.seconds_left = elapsed / static_cast<double>(state.step - first) * static_cast<double>(r.steps - state.step);
     if (validation.has_value() && (state.step % r.eval_every == 0 || state.step == r.steps)) {
-      report.eval_loss = stepper.evaluate(state.parameters, validation->in_order(0, r.eval_grains));
+      report.eval_loss = stepper.evaluate(state, validation->in_order(0, r.eval_grains));
     }
-    metrics.add(report);
+    dist::together(ranks, [&] {
+      if (metrics.has_value()) {
+        metrics->add(report);
+      }
+    });
     observer.on_step(report);
+    saver.look();
     if (r.checkpoint_every > 0 && state.step % r.checkpoint_every == 0) {
-      save();
-      metrics.draw(r.out);
+      saver.begin(state);
+      saved_step = state.step;
+      dist::together(ranks, [&] { result.curve = metrics.has_value() ? metrics->draw() : ""; });
     }
   }
-  save();
-  result.curve = metrics.draw(r.out);
+  if (saved_step != state.step) {
+    saver.begin(state);
+  }
+  saver.finish();
+  dist::together(ranks, [&] { result.curve = metrics.has_value() ? metrics->draw() : ""; });
   result.step = state.step;
   result.finished = state.step >= r.steps;
   return result;

@@ -4,7 +4,9 @@
 #include <functional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
+#include "dist/communicator.h"
 #include "train/recipe.h"
 
 namespace isotone::train {
@@ -17,6 +19,8 @@ struct RunOptions {
   std::int64_t stop_after = 0;
   /// Most grains computed at once; 0: chosen from the grain's length. Never shows in a result.
   std::int64_t micro_grains = 0;
+  /// Most grains computed at once for this recipe.
+  [[nodiscard]] std::int64_t micro_grains_of(const Recipe& recipe) const;
 };
 
 struct StepReport {
@@ -44,16 +48,29 @@ struct RunResult {
   std::size_t planned_peak_bytes = 0;
 };
 
-/// What a run would take, before anything runs. Bytes.
-struct RunPlan {
+/// What a run would take of some ranks, before anything runs. Bytes; messages on their way are not counted.
+struct RankPlan {
+  int first = 0, last = 0;  ///< ranks that take the same
+  std::int64_t grains = 0;  ///< of each round
+  std::int64_t nodes = 0;   ///< of the tree over a round's grains that lack their sibling here, each sent on its own
+  std::int64_t micro_grains = 0;
   std::size_t parameters = 0, optimiser = 0, gradients = 0, activations = 0;
-  std::int64_t micro_grains = 0, grains = 0, tokens_a_step = 0;
+  std::size_t sent_a_step = 0;  ///< to other ranks
   [[nodiscard]] std::size_t total() const { return parameters + optimiser + gradients + activations; }
 };
-RunPlan plan_run(const Recipe& recipe, const RunOptions& options);
+struct RunPlan {
+  std::int64_t grains = 0, tokens_a_step = 0;
+  int world = 1;
+  std::vector<RankPlan> ranks;
+  /// The ranks that take most.
+  [[nodiscard]] const RankPlan& most() const;
+};
+RunPlan plan_run(const Recipe& recipe, const RunOptions& options, int world = 1);
 
-/// Runs the recipe; on a stop request it finishes the step, saves and returns. Throws Error as docs/training.md lists.
-RunResult run(const Recipe& recipe, const RunOptions& options, const RunObserver& observer,
-              const std::stop_token& stop);
+/// Runs the recipe on all of `ranks`, each of which calls it; on a stop request to any of them they finish the step,
+/// save and return. How many ranks there are shows in no number (docs/parallelism.md). Rank 0 writes the metrics; each
+/// calls its own observer. Throws Error as docs/training.md lists, on every rank.
+RunResult run(const Recipe& recipe, const RunOptions& options, const RunObserver& observer, const std::stop_token& stop,
+              dist::Communicator& ranks);
 
 }  // namespace isotone::train

@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "base/exact_sum.h"
 #include "base/fmath.h"
-#include "base/tree.h"
+#include "base/parallel.h"
+#include "dist/agree.h"
 
 namespace isotone::train {
 
@@ -33,15 +34,28 @@ std::size_t shared_parameter(const ModelConfig& config, const std::vector<nn::Pa
   return specs.size();
 }
 
+/// Adds the squares of all elements.
+void add_squares(const Tensors& tensors, ExactSum& to) {
+  const FlushSubnormals flush;
+  for (const Tensor& t : tensors) {
+    if (const void* host = t.host(); host != nullptr) {
+      to.add_squares({static_cast<const float*>(host), static_cast<std::size_t>(t.type().elements())});
+    } else {
+      to.add_squares(t.to_floats());
+    }
+  }
+}
+
 }  // namespace
 
-Stepper::Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t micro_grains)
+Stepper::Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t micro_grains, dist::Communicator& ranks)
     : config_(config),
       recipe_(recipe),
       micro_grains_(std::max<std::int64_t>(1, micro_grains)),
       architecture_(models::architecture_of(config)),
       specs_(architecture_.parameters(config)),
       shared_(shared_parameter(config, specs_)),
+      shards_(specs_, shared_, parse_data_mode(recipe.data_mode), ranks),
       micro_([this](const Tensors& a) { return losses_of(a, Want::uses); }),
       whole_([this](const Tensors& a) { return losses_of(a, Want::sums); }),
       forward_([this](const Tensors& a) { return losses_of(a, Want::losses); }),
@@ -59,9 +73,6 @@ Stepper::Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t m
             return Tensors{Tensor(ops::fan_in({a[0], a[1]}, DType::f32))};
           },
           donate_range(0, 1)),
-      norm_([](const Tensors& a) {
-        return Tensors{Tensor(ops::sqrt(ops::exact_sum({a.begin(), a.end()}, true)))};
-      }),
       // p, m, v of every parameter, its gradient, and the scalars with and without weight decay.
       update_(
           [this](const Tensors& a) {
@@ -129,39 +140,37 @@ Tensors Stepper::batch_tensors(const data::Batch& b) const {
 /// Gradients of grains of one round: nodes of the element tree over them, at most micro_grains_ at a time. Where that
 /// is not the whole global batch, the uses of a shared parameter stay apart (its second one last): the contract adds
 /// them after the rounds.
-Tensors Stepper::gradients(const TrainState& state, const data::Batch& batch, float weight,
-                           std::vector<float>& losses) {
+Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& batch, float weight, ExactSum& loss) {
   if (batch.grains > micro_grains_) {
     const std::int64_t left = (batch.grains + 1) / 2;
-    Tensors both = gradients(state, batch.part(0, left), weight, losses);
-    Tensors right = gradients(state, batch.part(left, batch.grains - left), weight, losses);
+    Tensors both = gradients(parameters, batch.part(0, left), weight, loss);
+    Tensors right = gradients(parameters, batch.part(left, batch.grains - left), weight, loss);
     both.insert(both.end(), std::make_move_iterator(right.begin()), std::make_move_iterator(right.end()));
     return add_(both);
   }
   Tensors arguments;
   for (const nn::ParameterSpec& s : specs_) {
-    arguments.push_back(state.parameters.at(s.name));
+    arguments.push_back(parameters.at(s.name));
   }
   for (Tensor& t : batch_tensors(batch)) {
     arguments.push_back(std::move(t));
   }
   arguments.push_back(Tensor::from(std::vector<float>{weight}, {}));
   Tensors out = (whole_batch() ? whole_ : micro_)(arguments);
-  const std::vector<float> l = out[0].to_floats();
-  losses.insert(losses.end(), l.begin(), l.end());
+  loss.add(out[0].to_floats());
   out.erase(out.begin());
   return out;
 }
 
-StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
-  StepResult result;
-  result.tokens = batch.learned();
-  require(result.tokens > 0, "step {}: the global batch has no token to learn", state.step);
-  const float weight = 1.0F / static_cast<float>(result.tokens);
-  std::vector<float> losses;
+/// Gradients of the global batch by parameter: over the grains of a round the tree that the ranks share, over the
+/// rounds a left fold. Of several ranks each has its slices.
+Tensors Stepper::sum_of_rounds(const nn::Parameters& parameters, const data::Batch& batch, float weight,
+                               ExactSum& loss) {
   Tensors total;
   for (std::int64_t round = 0; round < recipe_.rounds; ++round) {
-    Tensors g = gradients(state, batch.part(round * recipe_.grains, recipe_.grains), weight, losses);
+    Tensors g = shards_.reduce(recipe_.grains, [&](Span node) {
+      return gradients(parameters, batch.part(round * recipe_.grains + node.begin, node.size()), weight, loss);
+    });
     if (round == 0) {
       total = std::move(g);
     } else {
@@ -174,16 +183,46 @@ StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
     total.pop_back();
     total[shared_] = join_(uses)[0];
   }
-  ExactSum sum;
-  sum.add(losses);
-  result.loss = sum.round() / static_cast<double>(result.tokens);
-  result.grad_norm = norm_(total)[0].item();
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    name_fault(state, batch, total);
+  return total;
+}
+
+StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
+  StepResult result;
+  result.tokens = batch.learned();
+  require(result.tokens > 0, "step {}: the global batch has no token to learn", state.step);
+  const float weight = 1.0F / static_cast<float>(result.tokens);
+  Tensors total;
+  {
+    nn::Parameters gathered;
+    if (shards_.cut_parameters()) {
+      gathered = shards_.gather(state.parameters);
+    }
+    const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
+    std::vector<ExactSum> sums(2);  // of the losses, and of the gradients' squares
+    total = sum_of_rounds(parameters, batch, weight, sums[0]);
+    add_squares(total, sums[1]);
+    sums = dist::exact_all_reduce(shards_.ranks(), std::move(sums));
+    result.loss = sums[0].round() / static_cast<double>(result.tokens);
+    result.grad_norm = std::sqrt(sums[1].round_to_float());
+    if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+      name_fault(state.step, parameters, batch, total);
+    }
+  }
+  const auto clip = static_cast<float>(recipe_.clip);
+  update(state, std::move(total), std::min(1.0F, clip / (result.grad_norm + 1e-6F)));
+  ++state.step;
+  state.tokens += result.tokens;
+  return result;
+}
+
+/// AdamW where this rank's state lies: on whole tensors, or on its slices.
+void Stepper::update(TrainState& state, Tensors gradients, float clip) {
+  const std::size_t n = specs_.size();
+  const bool cut = shards_.cut_optimiser();
+  if (!cut && shards_.size() > 1) {
+    gradients = shards_.gather(gradients);
   }
   const auto t = static_cast<double>(state.step + 1);
-  const auto clip_at = static_cast<float>(recipe_.clip);
-  const float clip = std::min(1.0F, clip_at / (result.grad_norm + 1e-6F));
   const auto scalars = [&](double decay) {
     return Tensor::from(
         std::vector<float>{static_cast<float>(learning_rate(recipe_, state.step)), static_cast<float>(recipe_.beta1),
@@ -193,7 +232,11 @@ StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
         {8});
   };
   Tensors arguments;
-  for (nn::Parameters* group : {&state.parameters, &state.m, &state.v}) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const Tensor& p = state.parameters.at(specs_[i].name);
+    arguments.push_back(cut && !shards_.cut_parameters() ? shards_.slice_of(i, p) : p);
+  }
+  for (const nn::Parameters* group : {&state.m, &state.v}) {
     for (const nn::ParameterSpec& s : specs_) {
       arguments.push_back(group->at(s.name));
     }
@@ -202,25 +245,43 @@ StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
   state.parameters = {};
   state.m = {};
   state.v = {};
-  arguments.insert(arguments.end(), std::make_move_iterator(total.begin()), std::make_move_iterator(total.end()));
+  arguments.insert(arguments.end(), std::make_move_iterator(gradients.begin()),
+                   std::make_move_iterator(gradients.end()));
+  gradients.clear();
   arguments.push_back(scalars(recipe_.weight_decay));
   arguments.push_back(scalars(0.0));
-  const Tensors updated = update_(arguments);
-  const std::size_t n = specs_.size();
+  Tensors updated = update_(arguments);
+  arguments.clear();
   for (std::size_t i = 0; i < n; ++i) {
-    state.parameters.set(specs_[i].name, updated[i]);
     state.m.set(specs_[i].name, updated[n + i]);
     state.v.set(specs_[i].name, updated[2 * n + i]);
   }
-  ++state.step;
-  state.tokens += result.tokens;
-  return result;
+  updated.resize(n);
+  if (cut && !shards_.cut_parameters()) {
+    updated = shards_.gather(updated);
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    state.parameters.set(specs_[i].name, updated[i]);
+  }
 }
 
-double Stepper::evaluate(const nn::Parameters& parameters, const data::Batch& batch) {
+void Stepper::for_own_parts(const data::Batch& batch,
+                            const std::function<void(const data::Batch&, std::int64_t)>& each) const {
+  const std::int64_t rank = shards_.rank(), size = shards_.size();
+  const std::int64_t end = batch.grains * (rank + 1) / size;
+  for (std::int64_t at = batch.grains * rank / size; at < end; at += micro_grains_) {
+    each(batch.part(at, std::min(micro_grains_, end - at)), at);
+  }
+}
+
+double Stepper::evaluate(const TrainState& state, const data::Batch& batch) {
+  nn::Parameters gathered;
+  if (shards_.cut_parameters()) {
+    gathered = shards_.gather(state.parameters);
+  }
+  const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
   ExactSum sum;
-  for (std::int64_t at = 0; at < batch.grains; at += micro_grains_) {
-    const data::Batch part = batch.part(at, std::min(micro_grains_, batch.grains - at));
+  for_own_parts(batch, [&](const data::Batch& part, std::int64_t) {
     Tensors arguments;
     for (const nn::ParameterSpec& s : specs_) {
       arguments.push_back(parameters.at(s.name));
@@ -230,8 +291,17 @@ double Stepper::evaluate(const nn::Parameters& parameters, const data::Batch& ba
     }
     arguments.push_back(Tensor::from(std::vector<float>{1.0F}, {}));
     sum.add(forward_(arguments)[0].to_floats());
+  });
+  return dist::exact_all_reduce(shards_.ranks(), sum).round() /
+         static_cast<double>(std::max<std::int64_t>(1, batch.learned()));
+}
+
+std::int64_t Stepper::grains_at_once() const {
+  std::int64_t most = 1;
+  for (const Span node : shards_.parts_of(recipe_.grains).nodes(shards_.rank())) {
+    most = std::max(most, std::min(node.size(), micro_grains_));
   }
-  return sum.round() / static_cast<double>(std::max<std::int64_t>(1, batch.learned()));
+  return most;
 }
 
 device::MemoryReport Stepper::memory(std::int64_t grains) {
@@ -247,37 +317,59 @@ device::MemoryReport Stepper::memory(std::int64_t grains) {
   return (whole_batch() ? whole_ : micro_).memory(types);
 }
 
-void Stepper::name_fault(const TrainState& state, const data::Batch& batch, const Tensors& gradients) {
+/// Every rank looks at what it has and the first fault in the order of a step is everybody's.
+void Stepper::name_fault(std::int64_t step, const nn::Parameters& parameters, const data::Batch& batch,
+                         const Tensors& gradients) {
   const auto bad = [](const Tensor& t) {
     const std::vector<float> values = t.to_floats();
     return std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
   };
-  const std::string hint = "the last checkpoint is whole; try a lower learning rate, or look at the data of this batch";
-  for (const nn::ParameterSpec& s : specs_) {
-    require(!bad(state.parameters.at(s.name)), "step {}: parameter '{}' holds a NaN or an infinity; {}", state.step,
-            s.name, hint);
+  const auto n = static_cast<std::int64_t>(specs_.size());
+  std::int64_t at = INT64_MAX;  // when in a step it comes up
+  std::string what;
+  const auto found = [&](std::int64_t when, const std::string& text) {
+    if (when < at) {
+      at = when;
+      what = text;
+    }
+  };
+  nn::Parameters p;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::string& name = specs_[static_cast<std::size_t>(i)].name;
+    const Tensor& t = parameters.at(name);
+    if (bad(t)) {
+      found(i, fmt::format("parameter '{}' holds", name));
+    }
+    p.set(name, ops::cast(t, recipe_.dtype));
   }
   // Forward again, to find the first value.
-  nn::Parameters p;
-  for (const nn::ParameterSpec& s : specs_) {
-    p.set(s.name, ops::cast(state.parameters.at(s.name), recipe_.dtype));
-  }
   for (const auto& [name, table] : tables_.all()) {
     p.set(name, table);
   }
-  for (std::int64_t at = 0; at < batch.grains; at += micro_grains_) {
-    const Tensors b = batch_tensors(batch.part(at, std::min(batch.grains - at, micro_grains_)));
+  for_own_parts(batch, [&](const data::Batch& part, std::int64_t first) {
+    if (at < INT64_MAX) {
+      return;
+    }
+    const Tensors b = batch_tensors(part);
     nn::PackedAttention attention(b[3]);
     const Tensor hidden = architecture_.hidden(config_, p, b[0], b[2], attention, {recipe_.dtype});
-    require(!bad(hidden), "step {}: the last hidden state holds a NaN or an infinity; {}", state.step, hint);
-    require(!bad(architecture_.logits(config_, p, hidden)), "step {}: the logits hold a NaN or an infinity; {}",
-            state.step, hint);
+    if (bad(hidden)) {
+      found(n + 2 * first, "the last hidden state holds");
+    } else if (bad(architecture_.logits(config_, p, hidden))) {
+      found(n + 2 * first + 1, "the logits hold");
+    }
+  });
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (bad(gradients[static_cast<std::size_t>(i)])) {
+      found(n + 2 * batch.grains + i,
+            fmt::format("the gradient of '{}' holds", specs_[static_cast<std::size_t>(i)].name));
+    }
   }
-  for (std::size_t i = 0; i < specs_.size(); ++i) {
-    require(!bad(gradients[i]), "step {}: the gradient of '{}' holds a NaN or an infinity; {}", state.step,
-            specs_[i].name, hint);
-  }
-  fail("step {}: the loss or the gradient norm is not finite, though no single tensor is: it overflows; {}", state.step,
+  const std::vector<std::string> all = dist::texts_of_ranks(shards_.ranks(), fmt::format("{:019d}{}", at, what));
+  what = std::min_element(all.begin(), all.end())->substr(19);
+  const std::string hint = "the last checkpoint is whole; try a lower learning rate, or look at the data of this batch";
+  require(what.empty(), "step {}: {} a NaN or an infinity; {}", step, what, hint);
+  fail("step {}: the loss or the gradient norm is not finite, though no single tensor is: it overflows; {}", step,
        hint);
 }
 

@@ -1,11 +1,13 @@
 // One optimiser step: gradients of a global batch in the contract's order (docs/numerics.md, section 6), then AdamW.
 #pragma once
 
+#include "base/exact_sum.h"
 #include "data/grains.h"
 #include "models/model.h"
 #include "tensor/transforms.h"
 #include "train/checkpoint.h"
 #include "train/recipe.h"
+#include "train/shards.h"
 
 namespace isotone::train {
 
@@ -17,14 +19,19 @@ struct StepResult {
 
 class Stepper {
  public:
-  /// `micro_grains`: most grains computed at once; never shows in a result.
-  Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t micro_grains);
+  /// `micro_grains`: most grains computed at once. Every rank of `ranks`, which must outlive the stepper, makes the
+  /// same calls and owns some of each round's grains. Neither shows in a result.
+  Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t micro_grains, dist::Communicator& ranks);
 
-  /// Does step `state.step` on the global batch and counts it. Throws Error naming the first tensor that is not finite;
-  /// the state is then as before.
+  /// How a state lies on the ranks; `state` below is this rank's.
+  [[nodiscard]] const Shards& shards() const { return shards_; }
+  /// Does step `state.step` on the global batch and counts it. Throws Error naming the first tensor that is not finite,
+  /// on every rank the same; the state is then as before.
   StepResult step(TrainState& state, const data::Batch& batch);
   /// Mean loss of the learned tokens of a batch, forward only.
-  double evaluate(const nn::Parameters& parameters, const data::Batch& batch);
+  double evaluate(const TrainState& state, const data::Batch& batch);
+  /// Grains that this rank computes at once, at most.
+  [[nodiscard]] std::int64_t grains_at_once() const;
   /// Memory of the gradient step's plan for a micro-batch of `grains`, known before anything runs. Bytes.
   device::MemoryReport memory(std::int64_t grains);
 
@@ -33,10 +40,18 @@ class Stepper {
   enum class Want { losses, uses, sums };
   Tensors losses_of(const Tensors& arguments, Want want);
   /// Whether the global batch is computed at once.
-  [[nodiscard]] bool whole_batch() const { return recipe_.rounds == 1 && recipe_.grains <= micro_grains_; }
-  Tensors gradients(const TrainState& state, const data::Batch& batch, float weight, std::vector<float>& losses);
+  [[nodiscard]] bool whole_batch() const {
+    return shards_.size() == 1 && recipe_.rounds == 1 && recipe_.grains <= micro_grains_;
+  }
+  Tensors gradients(const nn::Parameters& parameters, const data::Batch& batch, float weight, ExactSum& loss);
+  Tensors sum_of_rounds(const nn::Parameters& parameters, const data::Batch& batch, float weight, ExactSum& loss);
+  void update(TrainState& state, Tensors gradients, float clip);
   Tensors batch_tensors(const data::Batch& batch) const;
-  [[noreturn]] void name_fault(const TrainState& state, const data::Batch& batch, const Tensors& gradients);
+  /// Calls `each` for the parts of `batch` that this rank has to look at, in order; the second is the first grain's
+  /// number.
+  void for_own_parts(const data::Batch& batch, const std::function<void(const data::Batch&, std::int64_t)>& each) const;
+  [[noreturn]] void name_fault(std::int64_t step, const nn::Parameters& parameters, const data::Batch& batch,
+                               const Tensors& gradients);
 
   ModelConfig config_;
   Recipe recipe_;
@@ -44,8 +59,9 @@ class Stepper {
   const models::Architecture& architecture_;
   std::vector<nn::ParameterSpec> specs_;
   std::size_t shared_;  // the parameter with two uses
+  Shards shards_;
   nn::Parameters tables_;
-  Compiled micro_, whole_, forward_, add_, join_, norm_, update_;
+  Compiled micro_, whole_, forward_, add_, join_, update_;
 };
 
 }  // namespace isotone::train

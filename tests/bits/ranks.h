@@ -20,9 +20,7 @@ namespace isotone::bits {
 
 using dist::Communicator;
 using dist::Floats;
-using dist::ReductionTree;
-using dist::Span;
-using dist::TreeKind;
+
 using Bytes = std::vector<std::byte>;
 
 inline Bytes bytes_of(std::span<const float> values) {

@@ -10,97 +10,12 @@
 #include "backends/cpu/device.h"
 #include "backends/cpu/isa.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/parallel.h"
 #include "device/interpreter.h"
-#include "tests/bits/tiny_model.h"
-#include "train/step.h"
+#include "tests/bits/tiny_training.h"
 
 namespace isotone::bits {
 namespace {
-
-struct Case {
-  DType dtype = DType::f32;
-  std::int64_t rounds = 1, grains = 8, tokens = 128, steps = 2;
-  std::int64_t micro = 8;
-  std::string recompute = "none";
-};
-
-/// Two documents a grain, the second from token 64 on; some targets masked.
-data::Batch batch_of(const Case& c, std::int64_t step) {
-  data::Batch b;
-  b.grains = c.rounds * c.grains;
-  b.tokens = c.tokens;
-  b.ids = tiny_ids(b.grains * c.tokens, 320, static_cast<std::uint64_t>(50 + step));
-  b.targets = tiny_ids(b.grains * c.tokens, 320, static_cast<std::uint64_t>(90 + step));
-  for (std::int64_t i = 0; i < b.grains * c.tokens; ++i) {
-    const auto t = static_cast<std::int32_t>(i % c.tokens);
-    b.starts.push_back(t < 64 ? 0 : 64);
-    b.positions.push_back(t - b.starts.back());
-    if (i % 7 == 3) {
-      b.targets[static_cast<std::size_t>(i)] = -1;
-    }
-  }
-  return b;
-}
-
-train::TrainState fresh_state() {
-  const ModelConfig config = tiny_config();
-  const models::LoadedWeights w = tiny_weights(config, DType::f32, false);
-  train::TrainState state;
-  for (const nn::ParameterSpec& s : models::architecture_of(config).parameters(config)) {
-    const Tensor& t = w.parameters.at(s.name);
-    const std::vector<float> zeros(static_cast<std::size_t>(t.type().elements()), 0.0F);
-    state.parameters.set(s.name, Tensor::from_bytes(t.host(), t.type()));
-    state.m.set(s.name, Tensor::from(zeros, s.shape));
-    state.v.set(s.name, Tensor::from(zeros, s.shape));
-  }
-  return state;
-}
-
-train::Recipe recipe_of(const Case& c) {
-  train::Recipe r;
-  r.rounds = c.rounds;
-  r.grains = c.grains;
-  r.grain_tokens = c.tokens;
-  r.dtype = c.dtype;
-  r.recompute = c.recompute;
-  r.lr = 1e-2;
-  r.steps = 10;
-  return r;
-}
-
-struct Trained {
-  std::vector<double> losses;
-  std::vector<float> norms;
-  std::string weights;  // SHA-256 of parameters and moments
-  friend bool operator==(const Trained&, const Trained&) = default;
-};
-
-Trained trained(const Case& c) {
-  train::Stepper stepper(tiny_config(), recipe_of(c), c.micro);
-  train::TrainState state = fresh_state();
-  Trained out;
-  for (std::int64_t i = 0; i < c.steps; ++i) {
-    const train::StepResult r = stepper.step(state, batch_of(c, i));
-    out.losses.push_back(r.loss);
-    out.norms.push_back(r.grad_norm);
-  }
-  Sha256 hash;
-  for (const nn::Parameters* group : {&state.parameters, &state.m, &state.v}) {
-    for (const auto& [name, t] : group->all()) {
-      hash.update(t.to_bytes());
-    }
-  }
-  out.weights = hash.hex();
-  return out;
-}
-
-void expect_same(const Trained& a, const Trained& b, const std::string& what) {
-  EXPECT_EQ(a.losses, b.losses) << what;
-  EXPECT_EQ(a.norms, b.norms) << what;
-  EXPECT_EQ(a.weights, b.weights) << what;
-}
 
 class TrainBits : public testing::TestWithParam<DType> {
  protected:
@@ -198,7 +113,8 @@ TEST_P(TrainBits, RecomputeTakesLessMemory) {
   Case c = base();
   const auto arena = [&](const char* how) {
     c.recompute = how;
-    return train::Stepper(tiny_config(), recipe_of(c), c.micro).memory(c.micro).arena;
+    dist::SilentRank alone;
+    return train::Stepper(tiny_config(), recipe_of(c), c.micro, alone).memory(c.micro).arena;
   };
   EXPECT_LT(arena("light"), arena("none"));
   EXPECT_LT(arena("mlp"), arena("light"));
@@ -208,9 +124,10 @@ TEST_P(TrainBits, RecomputeTakesLessMemory) {
 TEST_P(TrainBits, EvaluationIsTheLossWithoutAStep) {
   Case c = base();
   c.steps = 1;
-  train::Stepper stepper(tiny_config(), recipe_of(c), c.micro);
+  dist::SilentRank alone;
+  train::Stepper stepper(tiny_config(), recipe_of(c), c.micro, alone);
   train::TrainState state = fresh_state();
-  const double loss = stepper.evaluate(state.parameters, batch_of(c, 0));
+  const double loss = stepper.evaluate(state, batch_of(c, 0));
   EXPECT_EQ(loss, stepper.step(state, batch_of(c, 0)).loss);
   EXPECT_EQ(state.step, 1);
 }
@@ -218,7 +135,8 @@ TEST_P(TrainBits, EvaluationIsTheLossWithoutAStep) {
 /// The message of a step over parameters of which some are `poison`ed.
 std::string fault(DType dtype, const std::map<std::string, std::function<void(std::vector<float>&)>>& poison) {
   Case c{.dtype = dtype, .grains = 2, .micro = 1};
-  train::Stepper stepper(tiny_config(), recipe_of(c), c.micro);
+  dist::SilentRank alone;
+  train::Stepper stepper(tiny_config(), recipe_of(c), c.micro, alone);
   train::TrainState state = fresh_state();
   state.step = 4;
   for (const auto& [name, change] : poison) {

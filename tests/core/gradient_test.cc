@@ -13,15 +13,17 @@ namespace {
 
 /// Operations whose outputs cannot be differentiated: asking must throw an error that names the operation.
 const std::set<std::string, std::less<>> kNoGradient = {
-    "adamw",
-    "attention_grad",
-    "cache_write",
-    "paged_attention",
+    "adamw",           "all_gather",      "attention_grad",  "cache_write",
+    "join_all_reduce", "paged_attention", "tree_all_reduce", "tree_reduce_scatter",
 };
 /// Operations without a sample for the comparison below: those of above, those whose results are integers or booleans
 /// or depend on no float, and stop_gradient, whose gradient is none.
 const std::set<std::string, std::less<>> kNotCompared = {
     "adamw",
+    "all_gather",
+    "join_all_reduce",
+    "tree_all_reduce",
+    "tree_reduce_scatter",
     "argmax",
     "argmin",
     "attention_grad",

@@ -2,6 +2,8 @@
 // "group", the ranks that take part; "me", this worker's place among them; "tag", which makes each call its own.
 #pragma once
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/functions.h"
 #include "ops/transport.h"
@@ -16,6 +18,14 @@ inline void check_group(std::string_view op, const Attrs& a) {
   const std::int64_t n = group_size(a), me = a.integer("me");
   static_cast<void>(a.integer("tag"));
   require(n >= 1 && me >= 0 && me < n, "{}: place {} in a group of {} workers", op, me, n);
+}
+
+/// Borders among the workers of the group: one more than there are, ascending from 0.
+inline void check_borders(std::string_view op, const Attrs& a, std::string_view name) {
+  const Ints& borders = a.ints(name);
+  require(static_cast<std::int64_t>(borders.size()) == group_size(a) + 1 && borders[0] == 0 &&
+              std::is_sorted(borders.begin(), borders.end()) && borders.back() <= (std::int64_t{1} << 40),
+          "{}: the {} {} are not {} numbers that ascend from 0", op, name, ir::to_string(borders), group_size(a) + 1);
 }
 
 /// Hands the call to the transport; there must be one where there are other workers.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/partials.h"
+#include "ops/support/attributes.h"
 #include "ops/support/collective.h"
 
 namespace isotone::ops {
@@ -21,8 +22,16 @@ inline std::vector<Span> nodes_of(const Attrs& a, std::int64_t place) {
 inline void check_tree(std::string_view op, const InTypes& in, const Attrs& a) {
   check_group(op, a);
   require(a.integer("tree") >= 0 && a.integer("tree") <= 2, "{}: no such kind of tree", op);
-  require(static_cast<std::int64_t>(a.ints("borders").size()) == group_size(a) + 1, "{}: {} borders for {} workers", op,
-          a.ints("borders").size(), group_size(a));
+  check_borders(op, a, "borders");
+  const std::int64_t length = a.integer("length");
+  require(length >= 1 && a.ints("borders").back() == length && length <= (1 << 24),
+          "{}: the borders {} do not end at {}", op, ir::to_string(a.ints("borders")), length);
+  const std::vector<std::int64_t> places = tree_of(a).borders();
+  for (const std::int64_t b : a.ints("borders")) {
+    require(std::binary_search(places.begin(), places.end(), b), "{}: the {} cannot be cut at {}", op,
+            tree_of(a).describe(), b);
+  }
+  require_sizes(op, a.ints("shape"));
   const auto nodes = static_cast<int>(nodes_of(a, a.integer("me")).size());
   require(in.size() == nodes, "{}: {} values for the {} nodes of worker {}", op, in.size(), nodes, a.integer("me"));
   for (int i = 0; i < in.size(); ++i) {
