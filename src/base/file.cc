@@ -236,8 +236,7 @@ SharedFile::~SharedFile() {
 
 void SharedFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t put =
-        ::pwrite(fd_, bytes.data(), std::min(bytes.size(), kMostAtOnce), static_cast<off_t>(offset));
+    const ssize_t put = ::pwrite(fd_, bytes.data(), std::min(bytes.size(), kMostAtOnce), static_cast<off_t>(offset));
     if (put < 0) {
       if (errno == EINTR) {
         continue;

@@ -113,8 +113,9 @@ int show_plan(const train::Recipe& recipe, const Flags& f) {
   const auto mb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e6; };
   for (const train::RankPlan& p : plan.ranks) {
     fmt::print("{:<9}{:>8}{:>7}{:>12.1f}{:>11.1f}{:>11.1f}{:>13.1f}{:>10.1f}{:>13.1f}\n",
-               p.first == p.last ? fmt::format("{}", p.first) : fmt::format("{}-{}", p.first, p.last), p.grains, p.nodes,
-               mb(p.parameters), mb(p.optimiser), mb(p.gradients), mb(p.activations), mb(p.total()), mb(p.sent_a_step));
+               p.first == p.last ? fmt::format("{}", p.first) : fmt::format("{}-{}", p.first, p.last), p.grains,
+               p.nodes, mb(p.parameters), mb(p.optimiser), mb(p.gradients), mb(p.activations), mb(p.total()),
+               mb(p.sent_a_step));
   }
   return 0;
 }

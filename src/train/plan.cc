@@ -36,7 +36,8 @@ RankPlan plan_rank(const Recipe& r, Stepper& stepper, std::size_t whole, std::ma
     const bool at_once = p.micro_grains >= r.grains && r.rounds == 1;
     p.gradients = at_once ? whole : 2 * a_node;
   } else {
-    // A node's, and a second one where it is not computed at once; then slices of nodes, of the round and of all rounds.
+    // A node's, and a second one where it is not computed at once; then slices of nodes, of the round and of all
+    // rounds.
     p.gradients = (largest > p.micro_grains ? 2 : 1) * a_node +
                   (nodes.size() + (r.rounds > 1 ? 2 : 1)) * slices_of_uses + (shards.cut_optimiser() ? 0 : whole);
   }
@@ -51,9 +52,9 @@ RankPlan plan_rank(const Recipe& r, Stepper& stepper, std::size_t whole, std::ma
   return p;
 }
 
+/// Ranks with as much to compute and to send differ in the last elements of their slices only.
 bool alike(const RankPlan& a, const RankPlan& b) {
-  return a.grains == b.grains && a.nodes == b.nodes && a.parameters == b.parameters && a.optimiser == b.optimiser &&
-         a.gradients == b.gradients && a.sent_a_step == b.sent_a_step;
+  return a.grains == b.grains && a.nodes == b.nodes;
 }
 
 }  // namespace
@@ -79,6 +80,11 @@ RunPlan plan_run(const Recipe& r, const RunOptions& o, int world) {
     Stepper stepper(s.config, r, o.micro_grains_of(r), silent);
     const RankPlan p = plan_rank(r, stepper, whole, arenas);
     if (!plan.ranks.empty() && alike(plan.ranks.back(), p)) {
+      const int first = plan.ranks.back().first;
+      if (p.total() > plan.ranks.back().total()) {
+        plan.ranks.back() = p;
+      }
+      plan.ranks.back().first = first;
       plan.ranks.back().last = rank;
     } else {
       plan.ranks.push_back(p);

@@ -50,7 +50,7 @@ struct RunResult {
 
 /// What a run would take of some ranks, before anything runs. Bytes; messages on their way are not counted.
 struct RankPlan {
-  int first = 0, last = 0;  ///< ranks that take the same
+  int first = 0, last = 0;  ///< ranks that take about the same: the figures are the largest
   std::int64_t grains = 0;  ///< of each round
   std::int64_t nodes = 0;   ///< of the tree over a round's grains that lack their sibling here, each sent on its own
   std::int64_t micro_grains = 0;

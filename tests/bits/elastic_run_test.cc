@@ -33,7 +33,10 @@ class ElasticRun : public testing::Test {
     folder_ = testing::TempDir() + "elastic-run-" + std::to_string(getpid());
     std::filesystem::remove_all(folder_);
     recipe_ = train::read_recipe("recipes/tiny.toml");
-    recipe_.validation = recipe_.files;
+    const std::string text = join_path(folder_, "text.txt");
+    make_folders(folder_);
+    write_file_atomic(text, read_text_file(recipe_.files[0]).substr(0, 30000));
+    recipe_.files = recipe_.validation = {text};
     recipe_.eval_every = 4;
     recipe_.eval_grains = 5;
   }
@@ -181,11 +184,11 @@ TEST_F(ElasticRun, ThePlanSaysWhatEachRankTakes) {
     const auto n = p.last - p.first + 1;
     ranks += n;
     grains += n * p.grains;
-    optimiser += static_cast<std::size_t>(n) * p.optimiser;
+    optimiser += static_cast<std::size_t>(n) * p.optimiser;  // the largest of the group: a few elements too many
   }
   EXPECT_EQ(ranks, 4);
   EXPECT_EQ(grains, 6);
-  EXPECT_EQ(optimiser, one.most().optimiser);
+  EXPECT_NEAR(static_cast<double>(optimiser), static_cast<double>(one.most().optimiser), 4096.0);
   EXPECT_GT(four.most().sent_a_step, one.most().parameters);
   EXPECT_LT(four.most().optimiser, one.most().optimiser / 3);
   const train::RunPlan many = train::plan_run(r, {}, 8);
