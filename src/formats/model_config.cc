@@ -187,6 +187,8 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   require(c.n_heads > 0, "{}: num_attention_heads is {}, from 1 to 65536 was expected", what, c.n_heads);
   if (f.find("head_dim") != nullptr) {
     c.head_dim = f.integer("head_dim");
+  } else if (c.model_type == "qwen3") {
+    c.head_dim = 128;  // of all its sizes, and what transformers takes where the file is silent
   } else {
     require(c.hidden_size % c.n_heads == 0, "{}: hidden_size {} does not divide into {} attention heads", what,
             c.hidden_size, c.n_heads);

@@ -104,6 +104,7 @@ TEST(ModelConfigTest, ReadsBothSpellings) {
   const ModelConfig scaled =
       parse_model_config(changed("\"rope_theta\":5e5", R"("rope_scaling":{"type":"linear","factor":2.0})"), "c");
   EXPECT_FALSE(scaled.rope_scaling.empty());
+  EXPECT_EQ(parse_model_config(changed("\"llama\"", "\"qwen3\""), "c").head_dim, 128);
   const ModelConfig again = parse_model_config(model_config_json(c), "again");
   EXPECT_EQ(model_config_json(again), model_config_json(c));
 }
