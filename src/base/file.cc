@@ -365,6 +365,14 @@ void remove_all(const std::string& path) {
   }
 }
 
+void remove_aside(const std::string& path) {
+  const std::string aside = aside_name(without_trailing_slash(path));
+  if (::rename(path.c_str(), aside.c_str()) != 0) {
+    fail_errno(path, "remove", errno);
+  }
+  remove_all(aside);
+}
+
 std::string join_path(std::string_view folder, std::string_view name) {
   if (folder.empty()) {
     return std::string(name);

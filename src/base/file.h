@@ -121,6 +121,9 @@ void make_folders(const std::string& path);
 std::vector<std::string> list_folder(const std::string& path);
 /// Removes a file or a whole folder; nothing happens where it does not exist.
 void remove_all(const std::string& path);
+/// Removes a folder under another name (is_aside_name), so that a process killed meanwhile leaves nothing half under
+/// this one.
+void remove_aside(const std::string& path);
 /// `folder` and `name` joined with one "/".
 std::string join_path(std::string_view folder, std::string_view name);
 

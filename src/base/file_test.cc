@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "base/hash.h"
 
 namespace isotone {
@@ -158,6 +161,48 @@ TEST_F(FileTest, ManyWritersLeaveOneWholeFile) {
   const std::string text = read_text_file(at("a"));
   EXPECT_EQ(text, std::string(1000, text[0]));
   EXPECT_EQ(list_folder(folder_).size(), 1U);
+}
+
+TEST_F(FileTest, RemovedAsideLeavesNothing) {
+  make_folders(at("old/inner"));
+  write_file_atomic(at("old/inner/a"), "x");
+  remove_aside(at("old/"));
+  EXPECT_TRUE(list_folder(folder_).empty());
+  EXPECT_NE(message([&] { remove_aside(at("old")); }).find("old: cannot remove"), std::string::npos);
+}
+
+TEST_F(FileTest, OneHolderOfALock) {
+  std::optional<FolderLock> first(std::in_place, folder_);
+  ASSERT_TRUE(first->held());
+  const std::string refused = message([&] { const FolderLock second(folder_); });
+  EXPECT_NE(refused.find(fmt::format("process {} on ", ::getpid())), std::string::npos) << refused;
+  EXPECT_NE(refused.find("is writing here"), std::string::npos) << refused;
+  first.reset();
+  EXPECT_TRUE(FolderLock(folder_).held()) << "given back";
+}
+
+TEST_F(FileTest, AKilledHolderLocksNobodyOut) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const FolderLock held(folder_);
+    static_cast<void>(::write(ready[1], "x", 1) == 1);
+    ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_NE(message([&] { const FolderLock mine(folder_); }), "(no error)");
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(FolderLock(folder_).held());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_F(FileTest, ALockThatCannotBeOpenedIsNamed) {
+  EXPECT_NE(message([&] { const FolderLock lock(at("nowhere")); }).find("run.lock"), std::string::npos);
 }
 
 TEST(Hash, KnownValues) {

@@ -175,6 +175,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
   c->add_option("--resume", f->options.resume,
                 "auto (the newest good checkpoint in the out folder), never, or a checkpoint's path")
       ->capture_default_str();
+  c->add_option("--accept-recipe", f->options.accept_recipe,
+                "Go on from a checkpoint of the recipe with this fingerprint, though it is another one");
   c->add_option("--micro-grains", f->options.micro_grains, "Most grains computed at once: less memory, the same bits")
       ->check(at_least(1));
   c->add_option("--world", f->world, "With --plan: what each of this many ranks would take")->check(at_least(1));

@@ -27,6 +27,7 @@ Batch Batch::part(std::int64_t begin, std::int64_t count) const {
   Batch out;
   out.grains = count;
   out.tokens = tokens;
+  out.first = first + begin;
   const auto cut = [&](const std::vector<std::int32_t>& from) {
     return std::vector<std::int32_t>(from.begin() + begin * tokens, from.begin() + (begin + count) * tokens);
   };

@@ -11,6 +11,7 @@ namespace isotone::data {
 /// Tokens of some grains, row-major [grain, token].
 struct Batch {
   std::int64_t grains = 0, tokens = 0;
+  std::int64_t first = 0;  // of a part: the first grain's number in the whole
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> targets;    // the next token of the document, or -1 where nothing is learned
   std::vector<std::int32_t> positions;  // from the document's start

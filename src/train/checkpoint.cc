@@ -35,15 +35,26 @@ TensorView view_of(const std::string& name, const Tensor& t) {
   return view;
 }
 
+/// The text files of a checkpoint that has them.
+std::vector<std::pair<const char*, const std::string*>> files_of(const ModelText& text) {
+  std::vector<std::pair<const char*, const std::string*>> all{{"config.json", &text.config_json},
+                                                              {"tokenizer.json", &text.tokenizer_json},
+                                                              {"tokenizer_config.json", &text.tokenizer_config_json},
+                                                              {"generation_config.json", &text.generation_json}};
+  std::erase_if(all, [](const auto& file) { return file.second->empty(); });
+  return all;
+}
+
 /// A tensor of the file, its checksum compared where `verify`.
-TensorView checked_view(const Safetensors& file, const std::string& name, const Shape& shape, const json& hashes,
+TensorView checked_view(const Safetensors& file, const std::string& name, const Shape& shape, const Manifest& manifest,
                         bool verify) {
   const std::string& path = file.path();
   TensorView t = file.tensor(name);
   require(t.dtype == DType::f32 && t.shape == shape, "{}: tensor '{}' is {}{}, not f32{}", path, name,
           dtype_name(t.dtype), ir::to_string(t.shape), ir::to_string(shape));
-  require(hashes.contains(name) && hashes[name].is_string(), "{}: the manifest has no checksum of '{}'", path, name);
-  require(!verify || sha256_hex(t.data) == hashes[name].get<std::string>(),
+  const auto hash = manifest.tensors.find(name);
+  require(hash != manifest.tensors.end(), "{}: the manifest has no checksum of '{}'", path, name);
+  require(!verify || sha256_hex(t.data) == hash->second,
           "{}: tensor '{}' is damaged: its checksum differs from the manifest's", path, name);
   return t;
 }
@@ -91,13 +102,19 @@ std::vector<std::string> list_checkpoints(const std::string& out) {
   return paths;
 }
 
-CheckpointWriter::CheckpointWriter(std::string folder, const TrainState& state, const ModelText& text,
-                                   std::string fingerprint, const Shards& shards)
-    : folder_(std::move(folder)),
-      fingerprint_(std::move(fingerprint)),
-      step_(state.step),
-      tokens_(state.tokens),
-      ranks_(shards.ranks()) {
+CheckpointWriter::CheckpointWriter(std::string folder, const TrainState& state, const ModelText& text, RunRecipe recipe,
+                                   const Shards& shards)
+    : folder_(std::move(folder)), ranks_(shards.ranks()) {
+  manifest_.numerics = kNumericsVersion;
+  manifest_.profile = numerics_profile_name(numerics_profile());
+  manifest_.step = state.step;
+  manifest_.tokens = state.tokens;
+  manifest_.recipe = std::move(recipe.fingerprint);
+  manifest_.fields = std::move(recipe.fields);
+  manifest_.earlier = state.earlier;
+  for (const auto& [name, content] : files_of(text)) {
+    manifest_.files[name] = sha256_hex(*content);
+  }
   const bool first = ranks_.rank() == 0;
   dist::together(ranks_, [&] {
     if (first) {
@@ -153,13 +170,8 @@ CheckpointWriter::Hashes CheckpointWriter::write(const std::vector<Part>& parts,
   if (!first) {
     return hashes;
   }
-  for (const auto& [name, content] : {std::pair{"config.json", text.config_json},
-                                      {"tokenizer.json", text.tokenizer_json},
-                                      {"tokenizer_config.json", text.tokenizer_config_json},
-                                      {"generation_config.json", text.generation_json}}) {
-    if (!content.empty()) {
-      write_file_atomic(join_path(aside, name), content);
-    }
+  for (const auto& [name, content] : files_of(text)) {
+    write_file_atomic(join_path(aside, name), *content);
   }
   return hashes;
 }
@@ -176,70 +188,67 @@ void CheckpointWriter::commit() {
     if (ranks_.rank() != 0) {
       return;
     }
-    json manifest;
-    manifest["format"] = 1;
-    manifest["numerics"] = kNumericsVersion;
-    manifest["profile"] = numerics_profile_name(numerics_profile());
-    manifest["step"] = step_;
-    manifest["tokens"] = tokens_;
-    manifest["recipe"] = fingerprint_;
-    manifest["sha256"] = json::object();
     for (const std::string& hashes : all) {
-      manifest["sha256"].update(json::parse(hashes));
+      manifest_.tensors.merge(json::parse(hashes).get<Hashes>());
     }
-    write_file_atomic(join_path(aside_path_, "manifest.json"), manifest.dump(1));
+    write_file_atomic(join_path(aside_path_, kManifestFile), manifest_json(manifest_));
     aside_->commit();
   });
 }
 
-void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text,
-                     const std::string& fingerprint, const Shards& shards) {
-  CheckpointWriter(folder, state, text, fingerprint, shards).commit();
+void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text, const RunRecipe& recipe,
+                     const Shards& shards) {
+  CheckpointWriter(folder, state, text, recipe, shards).commit();
 }
 
 namespace {
 
-TrainState load_part(const std::string& folder, const std::string& fingerprint, const Shards& shards) {
-  const std::string path = join_path(folder, "manifest.json");
-  require(path_exists(folder), "{}: there is no such checkpoint", folder);
-  require(path_exists(path), "{}: there is no manifest.json, so this is no complete checkpoint", folder);
-  json manifest;
-  TrainState state;
-  std::string recipe, profile;
-  int numerics = 0;
-  try {
-    manifest = json::parse(read_text_file(path, 256 << 20));
-    state.step = manifest.at("step").get<std::int64_t>();
-    state.tokens = manifest.at("tokens").get<std::int64_t>();
-    recipe = manifest.at("recipe").get<std::string>();
-    numerics = manifest.at("numerics").get<int>();
-    profile = manifest.value("profile", "pairdot-1");  // before there was another one, none was named
-    require(manifest.at("sha256").is_object() && state.step >= 0, "the manifest lacks its checksums");
-  } catch (const json::exception& e) {
-    fail("{}: the manifest is damaged: {}", path, e.what());
+/// Whether the run goes on from another recipe's checkpoint. Throws OtherRun unless that is accepted.
+bool of_other_recipe(const std::string& path, const Manifest& m, const RunRecipe& recipe) {
+  constexpr std::size_t kShort = 16;  // digits of a fingerprint that tell it from others
+  if (m.recipe == recipe.fingerprint) {
+    return false;
   }
+  if (!recipe.accepted.empty() && m.recipe.starts_with(recipe.accepted)) {
+    return true;
+  }
+  const std::string keys =
+      m.fields.empty() ? "an older program wrote it and kept no keys" : recipe_differences(m.fields, recipe.fields);
+  throw OtherRun(
+      fmt::format("{}: the checkpoint was made by another recipe ({}): {}; use that one, another out folder, --resume "
+                  "never, or go on under this recipe with --accept-recipe {}",
+                  path, m.recipe.substr(0, kShort), keys, m.recipe.substr(0, kShort)));
+}
+
+TrainState load_part(const std::string& folder, const RunRecipe& recipe, const Shards& shards) {
+  const Manifest manifest = read_manifest(folder);
+  const std::string path = join_path(folder, kManifestFile);
   const auto same_run = [&](bool same, const std::string& what) {
     if (!same) {
       throw OtherRun(fmt::format("{}: {}", path, what));
     }
   };
-  same_run(numerics == kNumericsVersion,
-           fmt::format("written under version {} of the numerics contract, this program keeps version {}", numerics,
-                       kNumericsVersion));
+  same_run(manifest.numerics == kNumericsVersion,
+           fmt::format("written under version {} of the numerics contract, this program keeps version {}",
+                       manifest.numerics, kNumericsVersion));
   const std::string_view mine = numerics_profile_name(numerics_profile());
-  same_run(profile == mine,
+  same_run(manifest.profile == mine,
            fmt::format(
                "made under the numerics profile {}, this run is under {}; set train.numerics = \"{}\" or --numerics {}",
-               profile, mine, profile, profile));
-  same_run(recipe == fingerprint,
-           "the checkpoint was made by another recipe; use that one, another out folder, or --resume never");
+               manifest.profile, mine, manifest.profile, manifest.profile));
+  TrainState state;
+  state.step = manifest.step;
+  state.tokens = manifest.tokens;
+  state.earlier = manifest.earlier;
+  if (of_other_recipe(path, manifest, recipe)) {
+    state.earlier.push_back({manifest.recipe, manifest.step});
+  }
   const Safetensors weights(join_path(folder, "model.safetensors")),
       optimiser(join_path(folder, "optimiser.safetensors"));
-  const json& hashes = manifest["sha256"];
   for (std::size_t i = 0; i < shards.specs().size(); ++i) {
     const nn::ParameterSpec& s = shards.specs()[i];
     const auto load = [&](const Safetensors& file, const std::string& name, bool cut) {
-      const TensorView t = checked_view(file, name, s.shape, hashes, shards.owner(i) == shards.rank());
+      const TensorView t = checked_view(file, name, s.shape, manifest, shards.owner(i) == shards.rank());
       return cut ? shards.slice_of(i, t.data) : Tensor::from_bytes(t.data.data(), {t.dtype, t.shape});
     };
     state.parameters.set(s.name, load(weights, s.name, shards.cut_parameters()));
@@ -251,9 +260,9 @@ TrainState load_part(const std::string& folder, const std::string& fingerprint, 
 
 }  // namespace
 
-TrainState load_checkpoint(const std::string& folder, const std::string& fingerprint, const Shards& shards) {
+TrainState load_checkpoint(const std::string& folder, const RunRecipe& recipe, const Shards& shards) {
   TrainState state;
-  dist::together(shards.ranks(), [&] { state = load_part(folder, fingerprint, shards); });
+  dist::together(shards.ranks(), [&] { state = load_part(folder, recipe, shards); });
   return state;
 }
 

@@ -13,6 +13,7 @@
 #include "formats/safetensors.h"
 #include "nn/parameters.h"
 #include "text/tokenizer.h"
+#include "train/manifest.h"
 #include "train/shards.h"
 
 namespace isotone::train {
@@ -22,6 +23,15 @@ struct TrainState {
   std::int64_t step = 0;    ///< steps done
   std::int64_t tokens = 0;  ///< learned tokens so far
   nn::Parameters parameters, m, v;
+  std::vector<EarlierRecipe> earlier;  ///< under which the first steps were done
+};
+
+/// What a checkpoint keeps of its run's recipe, and is asked for when it is loaded.
+struct RunRecipe {
+  std::string fingerprint;
+  RecipeFields fields;
+  /// A checkpoint whose recipe has this fingerprint (or one that begins so) is taken as well.
+  std::string accepted;
 };
 
 /// The files beside the weights that make a checkpoint a model.
@@ -31,14 +41,13 @@ struct ModelText {
 ModelText model_text_of(const ModelFiles& files, const text::Tokenizer& tokenizer);
 
 /// A checkpoint that all ranks write together while training goes on: model.safetensors, optimiser.safetensors, the
-/// model's text files and manifest.json with the SHA-256 of every tensor, the recipe's fingerprint and the numerics
-/// contract's version. The files' bytes do not show how many ranks wrote them. All ranks need the folder's file system.
-/// Errors (a full disk, no permission) are every rank's and leave what was there before.
+/// model's text files and manifest.json (manifest.h). The files' bytes do not show how many ranks wrote them. All ranks
+/// need the folder's file system. Errors (a full disk, no permission) are every rank's and leave what was there before.
 class CheckpointWriter {
  public:
   /// Every rank calls it with its part of the state. Slices are exchanged for whole tensors here; a thread writes.
   /// What it writes is not copied: the next step does that, for tensors that are still held.
-  CheckpointWriter(std::string folder, const TrainState& state, const ModelText& text, std::string fingerprint,
+  CheckpointWriter(std::string folder, const TrainState& state, const ModelText& text, RunRecipe recipe,
                    const Shards& shards);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -50,7 +59,7 @@ class CheckpointWriter {
   void commit();
 
  private:
-  using Hashes = std::map<std::string, std::string>;
+  using Hashes = std::map<std::string, std::string>;  // of tensors, by name
   struct Part {
     std::string path;  // of the file
     SafetensorsPlan plan;
@@ -58,8 +67,8 @@ class CheckpointWriter {
   };
   static Hashes write(const std::vector<Part>& parts, bool first, const std::string& aside, const ModelText& text);
 
-  std::string folder_, fingerprint_;
-  std::int64_t step_, tokens_;
+  std::string folder_;
+  Manifest manifest_;  // all but the checksums, until the commit
   dist::Communicator& ranks_;
   std::optional<AsideFolder> aside_;  // of rank 0, which makes and renames the folder
   std::string aside_path_;
@@ -67,8 +76,8 @@ class CheckpointWriter {
 };
 
 /// Writes it and waits.
-void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text,
-                     const std::string& fingerprint, const Shards& shards);
+void save_checkpoint(const std::string& folder, const TrainState& state, const ModelText& text, const RunRecipe& recipe,
+                     const Shards& shards);
 
 /// A checkpoint that is whole but belongs to another run: another recipe, numerics profile or version of the contract.
 class OtherRun : public Error {
@@ -77,9 +86,9 @@ class OtherRun : public Error {
 };
 
 /// Loads each rank's part of a checkpoint, written by any number of ranks; every tensor is verified by one of them.
-/// Throws, on every rank, Error naming the file or the tensor that is damaged, and OtherRun where the recipe's
-/// fingerprint is not `fingerprint`.
-TrainState load_checkpoint(const std::string& folder, const std::string& fingerprint, const Shards& shards);
+/// Throws, on every rank, Error naming the file or the tensor that is damaged, and OtherRun where it belongs to
+/// another run: where the recipe is another one, with the keys that differ.
+TrainState load_checkpoint(const std::string& folder, const RunRecipe& recipe, const Shards& shards);
 
 /// Folders "step-N" below `out`, newest first; leftovers of killed saves are not listed.
 std::vector<std::string> list_checkpoints(const std::string& out);

@@ -4,6 +4,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/numerics.h"
+#include "base/tree.h"
+#include "train/grain_hashes.h"
 
 namespace isotone::train {
 namespace {
@@ -21,38 +24,47 @@ void note(const json& line, Curve& loss, Curve& eval) {
 
 }  // namespace
 
-Metrics::Metrics(const std::string& out, std::int64_t from_step) : out_(out), path_(join_path(out, "metrics.jsonl")) {
-  if (!path_exists(path_)) {
-    return;
-  }
-  const std::string old = read_text_file(path_, std::uint64_t{1} << 30);
+Metrics::Metrics(const std::string& out, std::int64_t from_step, const std::string& recipe)
+    : out_(out),
+      origin_(fmt::format(R"("numerics": {}, "profile": "{}", "recipe": "{}")", kNumericsVersion,
+                          numerics_profile_name(numerics_profile()), recipe.substr(0, 16))) {
+  const std::string path = join_path(out, "metrics.jsonl");
+  const std::string old = path_exists(path) ? read_text_file(path, std::uint64_t{1} << 30) : "";
+  std::string kept;
   for (std::size_t at = 0; at < old.size();) {
     std::size_t end = old.find('\n', at);
     end = end == std::string::npos ? old.size() : end;
-    const json line = json::parse(old.substr(at, end - at), nullptr, false);
+    const std::string text = old.substr(at, end - at);
+    const json line = json::parse(text, nullptr, false);  // a process that was killed may have left half a line
     at = end + 1;
-    if (line.is_object() && line.value("step", std::int64_t{0}) >= 1 &&
-        line.value("step", std::int64_t{0}) <= from_step) {
-      text_ += line.dump() + "\n";
+    if (line.is_object() && line.contains("step") && line["step"].is_number_integer() && line["step"] >= 1 &&
+        line["step"] <= from_step) {
+      kept += text + "\n";
       note(line, loss_, eval_);
     }
   }
+  write_file_atomic(path, kept);
+  size_ = kept.size();
+  file_.emplace(path);
 }
 
 void Metrics::add(const StepReport& s) {
-  text_ += fmt::format(
-      R"({{"step": {}, "loss": {:.9g}, "grad_norm": {:.9g}, "lr": {:.9g}, "tokens": {}, "tok_s": {:.1f}, "batch_sha256": "{}")",
+  std::string line = fmt::format(
+      R"({{"step": {}, "loss": {}, "grad_norm": {}, "lr": {}, "tokens": {}, "tok_s": {:.1f}, "batch_sha256": "{}", )",
       s.step, s.loss, s.grad_norm, s.lr, s.tokens, s.tok_s, s.batch_sha256);
   if (s.eval_loss >= 0.0) {
-    text_ += fmt::format(R"(, "eval_loss": {:.9g})", s.eval_loss);
+    line += fmt::format(R"("eval_loss": {}, )", s.eval_loss);
     eval_.points.emplace_back(s.step, s.eval_loss);
   }
-  text_ += "}\n";
+  line +=
+      fmt::format("\"grain_losses\": [\"{}\"], {}}}\n", fmt::join(grain_hash_texts(s.grain_losses), "\", \""), origin_);
   loss_.points.emplace_back(s.step, s.loss);
-  write_file_atomic(path_, text_);
+  file_->write_at(size_, std::as_bytes(std::span(line)));
+  size_ += line.size();
 }
 
-std::string Metrics::draw() const {
+std::string Metrics::draw() {
+  file_->sync();
   std::string path = join_path(out_, "loss.svg");
   std::vector<Curve> curves{loss_};
   if (!eval_.points.empty()) {

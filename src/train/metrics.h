@@ -1,23 +1,29 @@
 // metrics.jsonl and the curve drawn from it.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "base/file.h"
 #include "train/plot.h"
 #include "train/run.h"
 
 namespace isotone::train {
 
-/// The file is kept up to the step from which the run goes on, then appended to.
+/// The file is kept up to the step from which the run goes on, then appended to, a line a step. Losses, norms and
+/// learning rates are written with as many digits as give their bits back.
 class Metrics {
  public:
-  Metrics(const std::string& out, std::int64_t from_step);
+  /// `recipe`: its fingerprint, of which every line has the first digits.
+  Metrics(const std::string& out, std::int64_t from_step, const std::string& recipe);
   void add(const StepReport& report);
-  /// Draws loss.svg; its path.
-  [[nodiscard]] std::string draw() const;
+  /// Draws loss.svg; its path. What was added until now is on the disk afterwards.
+  [[nodiscard]] std::string draw();
 
  private:
-  std::string out_, path_, text_;
+  std::string out_, origin_;
+  std::uint64_t size_ = 0;
+  std::optional<SharedFile> file_;
   Curve loss_{"training", {}}, eval_{"validation", {}};
 };
 

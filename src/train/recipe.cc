@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/fmath.h"
-#include "base/hash.h"
 #include "base/numerics.h"
 #include "base/text_distance.h"
 #include "base/tree.h"
@@ -151,13 +150,6 @@ Recipe parse_recipe(const std::string& content, const std::string& name) {
 
 Recipe read_recipe(const std::string& path) {
   return parse_recipe(read_text_file(path, 1 << 20), path);
-}
-
-std::string Recipe::fingerprint() const {
-  return sha256_hex(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{:a}|{:a}|{:a}|{}|{}|{:a}|{:a}|{}|{}|{}|{}",
-                                kNumericsVersion, model, config, tokenizer, kind, fmt::join(files, ","), grain_tokens,
-                                rounds, grains, lr, beta1, beta2, eps, weight_decay, clip, schedule, warmup,
-                                final_share, decay_share, steps, dtype_name(dtype), seed, fmt::join(validation, ",")));
 }
 
 double learning_rate(const Recipe& r, std::int64_t step) {

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
 
 namespace isotone::train {
+
+/// JSON text by key.
+using RecipeFields = std::map<std::string, std::string>;
 
 struct Recipe {
   // [model]
@@ -47,7 +51,13 @@ struct Recipe {
 
   /// SHA-256 over everything above that decides numbers (not out, keep, checkpoint_every, recompute, data_mode).
   [[nodiscard]] std::string fingerprint() const;
+  /// What the fingerprint is made of, by key ("optimiser.lr"): values as JSON that gives them back exactly. A recipe of
+  /// these keys alone has the same fingerprint.
+  [[nodiscard]] RecipeFields fields() const;
 };
+
+/// The recipe of some fields, the rest as by default; `name` stands in front of messages.
+Recipe recipe_of_fields(const RecipeFields& fields, const std::string& name);
 
 /// Reads and checks a recipe; relative paths are taken from the working directory. Throws Error naming the file, the
 /// key, what was found and what is allowed; for an unknown key, the nearest known one.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "dist/agree.h"
 #include "train/metrics.h"
 #include "train/setup.h"
@@ -31,12 +32,16 @@ std::vector<std::string> agreed_checkpoints(const Recipe& r, dist::Communicator&
   return all;
 }
 
+RunRecipe run_recipe(const Recipe& r, const RunOptions& o) {
+  return {r.fingerprint(), r.fields(), o.accept_recipe};
+}
+
 /// The newest checkpoint that verifies; damaged ones are told about.
 std::optional<TrainState> find_checkpoint(const Recipe& r, const Shards& shards, const RunOptions& o,
                                           const RunObserver& observer, std::string& from) {
   if (o.resume != "auto" && o.resume != "never") {
     from = o.resume;
-    return load_checkpoint(o.resume, r.fingerprint(), shards);
+    return load_checkpoint(o.resume, run_recipe(r, o), shards);
   }
   const std::vector<std::string> all = agreed_checkpoints(r, shards.ranks());
   if (o.resume == "never") {
@@ -47,7 +52,7 @@ std::optional<TrainState> find_checkpoint(const Recipe& r, const Shards& shards,
   std::string first_fault;
   for (const std::string& folder : all) {
     try {
-      TrainState state = load_checkpoint(folder, r.fingerprint(), shards);
+      TrainState state = load_checkpoint(folder, run_recipe(r, o), shards);
       from = folder;
       if (!first_fault.empty()) {
         observer.on_note(fmt::format("the last good checkpoint is {}", folder));
@@ -73,8 +78,8 @@ class Saver {
 
   void begin(const TrainState& state) {
     finish();
-    writing_.emplace(join_path(recipe_.out, checkpoint_name(state.step)), state, setup_.text, recipe_.fingerprint(),
-                     shards_);
+    writing_.emplace(join_path(recipe_.out, checkpoint_name(state.step)), state, setup_.text,
+                     RunRecipe{recipe_.fingerprint(), recipe_.fields(), {}}, shards_);
   }
   /// Between two steps: every rank calls it.
   void look() {
@@ -95,13 +100,7 @@ class Saver {
       }
       const std::vector<std::string> all = list_checkpoints(recipe_.out);
       for (std::size_t i = static_cast<std::size_t>(recipe_.keep); i < all.size(); ++i) {
-        remove_all(all[i]);
-      }
-      // What saves that were killed have left behind.
-      for (const std::string& name : list_folder(recipe_.out)) {
-        if (name.starts_with("step-") && is_aside_name(name)) {
-          remove_all(join_path(recipe_.out, name));
-        }
+        remove_aside(all[i]);
       }
     });
     observer_.on_note(fmt::format("saved {}", result_.checkpoint));
@@ -116,6 +115,15 @@ class Saver {
   std::optional<CheckpointWriter> writing_;
 };
 
+/// Removes what processes that were killed while they wrote have left behind.
+void clean_leftovers(const std::string& out) {
+  for (const std::string& name : list_folder(out)) {
+    if (is_aside_name(name)) {
+      remove_all(join_path(out, name));
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t RunOptions::micro_grains_of(const Recipe& r) const {
@@ -126,12 +134,25 @@ std::int64_t RunOptions::micro_grains_of(const Recipe& r) const {
 RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer, const std::stop_token& stop,
               dist::Communicator& ranks) {
   std::optional<Setup> opened;
+  std::optional<FolderLock> lock;  // rank 0's, until the run ends
   std::optional<data::GrainStore> store, validation;
   dist::together(ranks, [&] {
     opened.emplace(open_setup(r));
     make_folders(r.out);
+    if (ranks.rank() == 0) {
+      lock.emplace(r.out);
+      if (lock->held()) {  // else they may be somebody's who is writing
+        clean_leftovers(r.out);
+      }
+    }
   });
+  if (lock.has_value() && !lock->held()) {
+    observer.on_note(fmt::format("{}: this file system has no locks; let no other run write there", r.out));
+  }
   Setup& s = *opened;
+  require(o.accept_recipe.empty() || o.accept_recipe.size() >= 8,
+          "--accept-recipe needs the recipe's fingerprint, at least 8 digits of it; '{}' is too short",
+          o.accept_recipe);
   RunResult result;
   Stepper stepper(s.config, r, o.micro_grains_of(r), ranks);
   std::optional<TrainState> resumed = find_checkpoint(r, stepper.shards(), o, observer, result.checkpoint);
@@ -141,6 +162,9 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
   resumed.reset();
   if (!result.checkpoint.empty()) {
     observer.on_note(fmt::format("going on from {} at step {}", result.checkpoint, state.step));
+    if (!state.earlier.empty() && state.earlier.back().steps == state.step) {
+      observer.on_note(fmt::format("another recipe's checkpoint is accepted: {}", state.earlier.back().fingerprint));
+    }
   }
   s.files.reset();  // its mapped pages are no longer needed
   dist::together(ranks, [&] {
@@ -152,7 +176,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
   result.planned_peak_bytes = stepper.memory(stepper.grains_at_once()).peak();
   std::optional<Metrics> metrics;
   if (ranks.rank() == 0) {
-    metrics.emplace(r.out, state.step);
+    metrics.emplace(r.out, state.step, r.fingerprint());
   }
   Saver saver(r, s, stepper.shards(), observer, result);
   const std::int64_t per_step = r.rounds * r.grains, first = state.step;
@@ -172,6 +196,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
     ++result.steps_done;
     report.loss = result.loss = done.loss;
     report.grad_norm = done.grad_norm;
+    report.grain_losses = done.grain_losses;
     report.tokens = state.tokens;
     report.tok_s = static_cast<double>(batch.grains * batch.tokens) / seconds;
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -15,6 +15,8 @@ struct RunOptions {
   /// "auto": go on from the newest good checkpoint in the recipe's out folder; "never": start anew (the folder must
   /// hold no checkpoint); else the path of a checkpoint.
   std::string resume = "auto";
+  /// Go on from a checkpoint of another recipe too, the one whose fingerprint is this or begins so (8 digits or more).
+  std::string accept_recipe;
   /// Stop after this many steps of this call, with a checkpoint; 0: go on to the end.
   std::int64_t stop_after = 0;
   /// Most grains computed at once; 0: chosen from the grain's length. Never shows in a result.
@@ -30,6 +32,7 @@ struct StepReport {
   double lr = 0.0, tok_s = 0.0, seconds_left = 0.0;
   std::int64_t tokens = 0;
   std::string batch_sha256;
+  std::vector<std::uint64_t> grain_losses;  ///< a hash of each grain's losses
 };
 
 struct RunObserver {

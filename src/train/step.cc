@@ -158,6 +158,7 @@ Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& 
   arguments.push_back(Tensor::from(std::vector<float>{weight}, {}));
   Tensors out = (whole_batch() ? whole_ : micro_)(arguments);
   loss.add(out[0].to_floats());
+  grain_losses_.add(batch, out[0]);
   out.erase(out.begin());
   return out;
 }
@@ -199,9 +200,11 @@ StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
     }
     const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
     std::vector<ExactSum> sums(2);  // of the losses, and of the gradients' squares
+    grain_losses_.start(batch.grains);
     total = sum_of_rounds(parameters, batch, weight, sums[0]);
     add_squares(total, sums[1]);
     sums = dist::exact_all_reduce(shards_.ranks(), std::move(sums));
+    result.grain_losses = grain_losses_.gather(shards_.ranks());
     result.loss = sums[0].round() / static_cast<double>(result.tokens);
     result.grad_norm = std::sqrt(sums[1].round_to_float());
     if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {

@@ -6,6 +6,7 @@
 #include "models/model.h"
 #include "tensor/transforms.h"
 #include "train/checkpoint.h"
+#include "train/grain_hashes.h"
 #include "train/recipe.h"
 #include "train/shards.h"
 
@@ -15,6 +16,7 @@ struct StepResult {
   double loss = 0.0;        ///< mean negative log-likelihood of the learned tokens, exact sum rounded once
   float grad_norm = 0.0F;   ///< before clipping
   std::int64_t tokens = 0;  ///< learned ones
+  std::vector<std::uint64_t> grain_losses;  ///< of each grain, a hash of its tokens' losses (grain_hashes.h)
 };
 
 class Stepper {
@@ -61,6 +63,7 @@ class Stepper {
   std::size_t shared_;  // the parameter with two uses
   Shards shards_;
   nn::Parameters tables_;
+  GrainHashes grain_losses_;
   Compiled micro_, whole_, forward_, add_, join_, update_;
 };
 

@@ -149,7 +149,7 @@ TEST_P(Elastic, AMovingRunIsAnUndisturbedOne) {
     dist::run_in_process(leg.size, [&](Communicator& r) {
       train::Stepper stepper(c.config, recipe_of(c), 2, r);
       train::TrainState state = from.empty() ? part_of(fresh_state(), stepper.shards())
-                                             : train::load_checkpoint(from, "recipe", stepper.shards());
+                                             : train::load_checkpoint(from, {"recipe"}, stepper.shards());
       EXPECT_EQ(state.step, step);
       Trained now;
       std::vector<std::string> hashes;
@@ -161,11 +161,11 @@ TEST_P(Elastic, AMovingRunIsAnUndisturbedOne) {
         now.norms.push_back(done.grad_norm);
       }
       // Training goes on while the checkpoint is written; what is written is the state it was given.
-      train::CheckpointWriter writer(to, state, text_of(c.config), "recipe", stepper.shards());
+      train::CheckpointWriter writer(to, state, text_of(c.config), {"recipe"}, stepper.shards());
       const std::int64_t tokens = state.tokens;
       static_cast<void>(stepper.step(state, batch_of(c, state.step)));
       writer.commit();
-      const train::TrainState saved = train::load_checkpoint(to, "recipe", stepper.shards());
+      const train::TrainState saved = train::load_checkpoint(to, {"recipe"}, stepper.shards());
       EXPECT_EQ(saved.step, state.step - 1);
       EXPECT_EQ(saved.tokens, tokens);
       now.weights = hash_of(saved, stepper.shards(), c.data_mode);
@@ -189,7 +189,7 @@ TEST_P(Elastic, AMovingRunIsAnUndisturbedOne) {
     undisturbed.weights = hash_of(whole, one.shards(), "replicated");
     expect_same(undisturbed, moving, fmt::format("{} ranks, {}", leg.size, leg.mode));
     const std::string ours = to + "-of-one";
-    train::save_checkpoint(ours, whole, text_of(c.config), "recipe", one.shards());
+    train::save_checkpoint(ours, whole, text_of(c.config), {"recipe"}, one.shards());
     for (const std::string& name : list_folder(ours)) {
       EXPECT_EQ(sha256_of_file(join_path(ours, name)), sha256_of_file(join_path(to, name))) << name;
     }
@@ -208,7 +208,7 @@ TEST_P(Elastic, ADamagedCheckpointIsNamedOnEveryRank) {
   dist::SilentRank alone;
   train::Stepper one(c.config, recipe_of(c), 6, alone);
   const std::string path = join_path(folder_, "step-000000");
-  train::save_checkpoint(path, fresh_state(), text_of(c.config), "recipe", one.shards());
+  train::save_checkpoint(path, fresh_state(), text_of(c.config), {"recipe"}, one.shards());
   std::string bytes = read_text_file(join_path(path, "model.safetensors"));
   bytes[bytes.size() - 5] = static_cast<char>(bytes[bytes.size() - 5] ^ 1);
   write_file_atomic(join_path(path, "model.safetensors"), bytes);
@@ -217,12 +217,13 @@ TEST_P(Elastic, ADamagedCheckpointIsNamedOnEveryRank) {
   dist::run_in_process(5, [&](Communicator& r) {
     train::Stepper stepper(c.config, recipe_of(c), 6, r);
     try {
-      static_cast<void>(train::load_checkpoint(path, "recipe", stepper.shards()));
+      static_cast<void>(train::load_checkpoint(path, {"recipe"}, stepper.shards()));
     } catch (const Error& e) {
       const std::lock_guard lock(mutex);
       said.emplace_back(e.what());
     }
-    EXPECT_THROW(static_cast<void>(train::load_checkpoint(path, "another recipe", stepper.shards())), train::OtherRun);
+    EXPECT_THROW(static_cast<void>(train::load_checkpoint(path, {"another recipe"}, stepper.shards())),
+                 train::OtherRun);
   });
   ASSERT_EQ(said.size(), 5U);
   for (const std::string& s : said) {
