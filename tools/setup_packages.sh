@@ -18,6 +18,7 @@ nlohmann-json3-dev     # JSON
 libtomlplusplus-dev    # recipes of `isotone train`
 libboost1.81-dev       # HTTP server (Beast, Asio)
 libssl-dev             # SHA-256
+libgloo-dev            # messages between the processes of a run
 libxxhash-dev          # fast checksums
 libgtest-dev           # tests
 g++-aarch64-linux-gnu  # the Arm build of core and kernels
