@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stop_token>
 
@@ -10,7 +11,8 @@
 #include "cli/commands.h"
 #include "cli/common_flags.h"
 #include "cli/common_signals.h"
-#include "dist/silent_rank.h"
+#include "dist/environment.h"
+#include "dist/launch.h"
 #include "train/run.h"
 
 namespace isotone::cli {
@@ -21,6 +23,7 @@ struct Flags {
   std::int64_t steps = 0;
   train::RunOptions options;
   int world = 1;
+  double timeout = 30.0;
   bool plan = false, quiet = false, json = false;
 };
 
@@ -120,6 +123,37 @@ int show_plan(const train::Recipe& recipe, const Flags& f) {
   return 0;
 }
 
+int run_on(dist::Communicator& ranks, const train::Recipe& recipe, const Flags& f, const std::stop_token& stop) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  train::RunObserver observer;
+  observer.on_step = [&](const train::StepReport& s) {
+    if (!f.quiet) {
+      show_step(s, terminal);
+    }
+  };
+  observer.on_note = [&](const std::string& note) {
+    if (!f.quiet) {
+      fmt::print(stderr, "{}{}\n", terminal ? "\r\033[K" : "", note);
+    }
+  };
+  const train::RunResult r = train::run(recipe, f.options, observer, stop, ranks);
+  if (ranks.rank() > 0) {
+    return 0;
+  }
+  if (f.json) {
+    const nlohmann::json j{
+        {"step", r.step},         {"loss", r.steps_done > 0 ? nlohmann::json(r.loss) : nlohmann::json()},
+        {"finished", r.finished}, {"checkpoint", r.checkpoint},
+        {"curve", r.curve},       {"planned_peak_bytes", r.planned_peak_bytes}};
+    fmt::print("{}\n", j.dump());
+  } else if (!f.quiet) {
+    fmt::print("{} at step {}: {}checkpoint {}, curve {}\n", r.finished ? "finished" : "stopped", r.step,
+               r.steps_done > 0 ? fmt::format("loss {:.4f}, ", r.loss) : "nothing was left to do, ", r.checkpoint,
+               r.curve);
+  }
+  return 0;
+}
+
 int run(Flags& f) {
   train::Recipe recipe = train::read_recipe(f.recipe);
   if (!f.out.empty()) {
@@ -134,32 +168,19 @@ int run(Flags& f) {
     return show_plan(recipe, f);
   }
   const SaveAndStop signals;
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  train::RunObserver observer;
-  observer.on_step = [&](const train::StepReport& s) {
-    if (!f.quiet) {
-      show_step(s, terminal);
-    }
-  };
-  observer.on_note = [&](const std::string& note) {
-    if (!f.quiet) {
-      fmt::print(stderr, "{}{}\n", terminal ? "\r\033[K" : "", note);
-    }
-  };
-  dist::SilentRank alone;
-  const train::RunResult r = train::run(recipe, f.options, observer, signals.token(), alone);
-  if (f.json) {
-    const nlohmann::json j{
-        {"step", r.step},         {"loss", r.steps_done > 0 ? nlohmann::json(r.loss) : nlohmann::json()},
-        {"finished", r.finished}, {"checkpoint", r.checkpoint},
-        {"curve", r.curve},       {"planned_peak_bytes", r.planned_peak_bytes}};
-    fmt::print("{}\n", j.dump());
-  } else if (!f.quiet) {
-    fmt::print("{} at step {}: {}checkpoint {}, curve {}\n", r.finished ? "finished" : "stopped", r.step,
-               r.steps_done > 0 ? fmt::format("loss {:.4f}, ", r.loss) : "nothing was left to do, ", r.checkpoint,
-               r.curve);
+  const dist::RankEnvironment place = dist::rank_environment([](const char* name) { return std::getenv(name); });
+  f.quiet = f.quiet || place.rank > 0;
+  f.json = f.json && place.rank == 0;
+  try {
+    const auto ranks =
+        dist::join_world(place, std::chrono::milliseconds(static_cast<std::int64_t>(f.timeout * 1000.0)));
+    return run_on(*ranks, recipe, f, signals.token());
+  } catch (const dist::RankLost& e) {
+    fmt::print(stderr, "isotone: error: {}\n", e.what());
+    return dist::kExitRankLost;
+  } catch (const Error& e) {
+    throw place.size > 1 ? e.in(fmt::format("rank {} of {}", place.rank, place.size)) : e;
   }
-  return 0;
 }
 
 }  // namespace
@@ -179,12 +200,17 @@ void add_train_command(CLI::App& app, int& exit_code) {
                 "Go on from a checkpoint of the recipe with this fingerprint, though it is another one");
   c->add_option("--micro-grains", f->options.micro_grains, "Most grains computed at once: less memory, the same bits")
       ->check(at_least(1));
+  c->add_option("--timeout", f->timeout, "Seconds that a rank waits for another before it calls it lost")
+      ->check(CLI::Range(0.1, 1e6))
+      ->capture_default_str();
   c->add_option("--world", f->world, "With --plan: what each of this many ranks would take")->check(at_least(1));
   c->add_flag("--plan", f->plan, "Say what memory the run takes, and run nothing");
   c->add_flag("--quiet", f->quiet, "No progress");
   c->add_flag("--json", f->json, "Report as one JSON object on standard output");
   c->footer(
       "Ctrl-C or SIGTERM finishes the step, saves and stops; the same command goes on to the same bits.\n"
+      "It is one rank of several where RANK and WORLD_SIZE, or Open MPI's or Slurm's names, are in the environment:\n"
+      "isotone launch sets them. A rank that loses the others ends with exit code 75.\n"
       "Examples:\n"
       "  isotone train recipes/demo.toml\n"
       "  isotone train recipes/demo.toml --plan\n"

@@ -4,12 +4,21 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/error.h"
+
 namespace isotone::dist {
 
 using Message = std::vector<std::byte>;
 
+/// Another rank is gone, late or elsewhere: nothing is wrong with what this one was asked to do.
+class RankLost : public Error {
+ public:
+  using Error::Error;
+};
+
 /// One rank's end. Messages from one rank to another arrive in the order they were sent; sending does not wait for the
-/// receiver. An Error where the other side has failed.
+/// receiver. RankLost where the other side has
+/// failed.
 class Communicator {
  public:
   virtual ~Communicator() = default;

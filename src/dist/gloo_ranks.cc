@@ -98,7 +98,7 @@ class GlooRanks : public Communicator {
       }
     } catch (const std::exception& e) {
       failed_ = true;
-      fail("rank {} of {}: rank {} is gone ({})", rank_, size_, to, e.what());
+      lost("rank {} is gone ({})", to, e.what());
     }
     changed_.notify_all();
   }
@@ -117,6 +117,11 @@ class GlooRanks : public Communicator {
   }
 
  private:
+  template <class... Args>
+  [[noreturn]] void lost(fmt::format_string<Args...> format, Args&&... args) const {
+    throw RankLost(fmt::format("rank {} of {}: {}", rank_, size_, fmt::format(format, std::forward<Args>(args)...)));
+  }
+
   void check(int other) const {
     require(other >= 0 && other < size_ && other != rank_, "rank {} of {} cannot exchange messages with rank {}", rank_,
             size_, other);
@@ -134,7 +139,7 @@ class GlooRanks : public Communicator {
       try {
         static_cast<void>(guest.get(fmt::format("here/{}", r)));
       } catch (const Error& fault) {
-        fail("rank {} of {}: rank {} did not come ({})", rank_, size_, r, fault.what());
+        lost("rank {} did not come ({})", r, fault.what());
       }
     }
     try {
@@ -148,7 +153,7 @@ class GlooRanks : public Communicator {
         static_cast<void>(guest.get(fmt::format("met/{}", r)));
       }
     } catch (const std::exception& fault) {
-      fail("rank {} of {} could not be connected with the others: {}", rank_, size_, fault.what());
+      lost("could not be connected with the others: {}", fault.what());
     }
   }
 
@@ -164,11 +169,10 @@ class GlooRanks : public Communicator {
         failed_ = true;
       }
       if (what.find("Timed out") != std::string::npos) {
-        fail("rank {} of {}: rank {} has sent nothing for {} s: it is stopped, cut off or slow; --timeout allows more",
-             rank_, size_, from, std::chrono::duration<double>(timeout_).count());
+        lost("rank {} has sent nothing for {} s: it is stopped, cut off or slow; --timeout allows more", from,
+             std::chrono::duration<double>(timeout_).count());
       }
-      fail("rank {} of {}: the connection to rank {} has ended: it, or a rank that it waited for, is gone", rank_,
-           size_, from);
+      lost("the connection to rank {} has ended: it, or a rank that it waited for, is gone", from);
     }
   }
 

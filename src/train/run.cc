@@ -60,6 +60,8 @@ std::optional<TrainState> find_checkpoint(const Recipe& r, const Shards& shards,
       return state;
     } catch (const OtherRun&) {
       throw;
+    } catch (const dist::RankLost&) {
+      throw;  // says nothing of the checkpoint
     } catch (const Error& e) {
       const std::string what = e.what();
       first_fault = first_fault.empty() ? what : first_fault;
