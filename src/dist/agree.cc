@@ -21,7 +21,8 @@ std::string text_of(const Message& m) {
 
 }  // namespace
 
-std::vector<std::string> texts_of_ranks(Communicator& ranks, const std::string& text) {
+std::vector<std::string> texts_of_ranks(Communicator& ranks, const std::string& text, const Site& site) {
+  const Call call(ranks, "texts_of_ranks", site);
   std::vector<std::string> out;
   for (const Message& m : all_gather(ranks, message_of(text))) {
     out.push_back(text_of(m));
@@ -29,11 +30,13 @@ std::vector<std::string> texts_of_ranks(Communicator& ranks, const std::string& 
   return out;
 }
 
-std::string text_of_rank_0(Communicator& ranks, std::string text) {
+std::string text_of_rank_0(Communicator& ranks, std::string text, const Site& site) {
+  const Call call(ranks, "text_of_rank_0", site);
   return text_of(broadcast(ranks, 0, message_of(text)));
 }
 
-void together(Communicator& ranks, const std::function<void()>& body) {
+void together(Communicator& ranks, const std::function<void()>& body, const Site& site) {
+  const Call call(ranks, "together", site);
   std::exception_ptr mine;
   std::string what;
   try {
@@ -53,11 +56,13 @@ void together(Communicator& ranks, const std::function<void()>& body) {
   fail("rank {}: {}", first - all.begin(), *first);
 }
 
-bool every_rank(Communicator& ranks, bool mine) {
+bool every_rank(Communicator& ranks, bool mine, const Site& site) {
+  const Call call(ranks, "every_rank", site);
   return !any_rank(ranks, !mine);
 }
 
-bool any_rank(Communicator& ranks, bool mine) {
+bool any_rank(Communicator& ranks, bool mine, const Site& site) {
+  const Call call(ranks, "any_rank", site);
   const std::vector<std::string> all = texts_of_ranks(ranks, mine ? "y" : "n");
   return std::find(all.begin(), all.end(), "y") != all.end();
 }

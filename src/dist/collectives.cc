@@ -66,7 +66,8 @@ Floats add_floats(Floats left, Floats right) {
   return left;
 }
 
-Floats tree_all_reduce(Communicator& ranks, FloatPartials mine, const Join& join) {
+Floats tree_all_reduce(Communicator& ranks, FloatPartials mine, const Join& join, const Site& site) {
+  const Call call(ranks, "tree_all_reduce", site);
   const int rank = ranks.rank(), size = ranks.size();
   mine.merge(join);
   int stride = 1;
@@ -90,7 +91,8 @@ Floats tree_all_reduce(Communicator& ranks, FloatPartials mine, const Join& join
   return whole;
 }
 
-Message broadcast(Communicator& ranks, int root, Message message) {
+Message broadcast(Communicator& ranks, int root, Message message, const Site& site) {
+  const Call call(ranks, fmt::format("broadcast from rank {}", root), site);
   const int size = ranks.size();
   require(root >= 0 && root < size, "broadcast: there is no rank {} among {}", root, size);
   // Counted from the root: who is at an odd multiple of a stride gets the message from the even one below it.
@@ -110,7 +112,8 @@ Message broadcast(Communicator& ranks, int root, Message message) {
   return message;
 }
 
-void barrier(Communicator& ranks) {
+void barrier(Communicator& ranks, const Site& site) {
+  const Call call(ranks, "barrier", site);
   const int rank = ranks.rank(), size = ranks.size();
   for (int distance = 1; distance < size; distance *= 2) {
     ranks.send((rank + distance) % size, {});
@@ -118,7 +121,8 @@ void barrier(Communicator& ranks) {
   }
 }
 
-std::vector<Message> all_gather(Communicator& ranks, Message mine) {
+std::vector<Message> all_gather(Communicator& ranks, Message mine, const Site& site) {
+  const Call call(ranks, "all_gather", site);
   const int rank = ranks.rank(), size = ranks.size();
   std::vector<Message> all(static_cast<std::size_t>(size));
   all[static_cast<std::size_t>(rank)] = std::move(mine);
@@ -136,7 +140,8 @@ std::vector<Message> all_gather(Communicator& ranks, Message mine) {
   return all;
 }
 
-std::vector<Message> all_to_all(Communicator& ranks, std::vector<Message> to_each) {
+std::vector<Message> all_to_all(Communicator& ranks, std::vector<Message> to_each, const Site& site) {
+  const Call call(ranks, "all_to_all", site);
   const int rank = ranks.rank(), size = ranks.size();
   require(static_cast<int>(to_each.size()) == size, "all-to-all: {} messages for {} ranks", to_each.size(), size);
   std::vector<Message> from_each(to_each.size());
@@ -150,7 +155,8 @@ std::vector<Message> all_to_all(Communicator& ranks, std::vector<Message> to_eac
   return from_each;
 }
 
-Floats all_gather(Communicator& ranks, std::span<const float> mine) {
+Floats all_gather(Communicator& ranks, std::span<const float> mine, const Site& site) {
+  const Call call(ranks, "all_gather", site);
   Floats all;
   for (const Message& m : all_gather(ranks, message_of<float>(mine))) {
     const Floats part = values_of<float>(m);
@@ -159,7 +165,8 @@ Floats all_gather(Communicator& ranks, std::span<const float> mine) {
   return all;
 }
 
-Floats max_all_reduce(Communicator& ranks, Floats mine) {
+Floats max_all_reduce(Communicator& ranks, Floats mine, const Site& site) {
+  const Call call(ranks, fmt::format("max_all_reduce of {} values", mine.size()), site);
   for (const Message& m : all_gather(ranks, message_of<float>(mine))) {
     const Floats other = values_of<float>(m);
     require(other.size() == mine.size(), "a maximum over {} and {} values", mine.size(), other.size());
@@ -170,7 +177,8 @@ Floats max_all_reduce(Communicator& ranks, Floats mine) {
   return mine;
 }
 
-std::vector<ExactSum> exact_all_reduce(Communicator& ranks, std::vector<ExactSum> mine) {
+std::vector<ExactSum> exact_all_reduce(Communicator& ranks, std::vector<ExactSum> mine, const Site& site) {
+  const Call call(ranks, fmt::format("exact_all_reduce of {} values", mine.size()), site);
   const int rank = ranks.rank(), size = ranks.size();
   int stride = 1;
   for (; stride < size && rank % (2 * stride) == 0; stride *= 2) {
@@ -189,7 +197,8 @@ std::vector<ExactSum> exact_all_reduce(Communicator& ranks, std::vector<ExactSum
   return values_of<ExactSum>(broadcast(ranks, 0, message_of<ExactSum>(mine)));
 }
 
-ExactSum exact_all_reduce(Communicator& ranks, const ExactSum& mine) {
+ExactSum exact_all_reduce(Communicator& ranks, const ExactSum& mine, const Site& site) {
+  const Call call(ranks, "exact_all_reduce of 1 value", site);
   return exact_all_reduce(ranks, std::vector<ExactSum>{mine}).at(0);
 }
 

@@ -25,6 +25,35 @@ TEST(InProcess, MessagesArriveInOrder) {
   });
 }
 
+TEST(InProcess, RanksThatDoDifferentThingsAreNamed) {
+  const auto message_of = [](const std::function<void(Communicator&)>& body) -> std::string {
+    try {
+      run_in_process(2, body);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "nobody noticed";
+  };
+  const std::string other = message_of([](Communicator& r) {
+    r.calls().section("step 7");
+    barrier(r);
+    r.rank() == 0 ? static_cast<void>(all_gather(r, Message{})) : barrier(r);
+  });
+  EXPECT_NE(other.find("'step 7: all_gather"), std::string::npos) << other;
+  EXPECT_NE(other.find("'step 7: barrier"), std::string::npos) << other;
+  EXPECT_NE(other.find("src/dist/collectives_test.cc"), std::string::npos) << other;
+  EXPECT_NE(other.find("call 1: step 7: barrier"), std::string::npos) << other;
+  const std::string longer = message_of([](Communicator& r) { max_all_reduce(r, Floats(r.rank() == 0 ? 3 : 4)); });
+  EXPECT_NE(longer.find("of 3 values"), std::string::npos) << longer;
+  EXPECT_NE(longer.find("of 4 values"), std::string::npos) << longer;
+  const std::string later = message_of([](Communicator& r) {
+    r.calls().section(r.rank() == 0 ? "step 8" : "step 9");
+    barrier(r);
+  });
+  EXPECT_NE(later.find("step 8"), std::string::npos) << later;
+  EXPECT_NE(later.find("step 9"), std::string::npos) << later;
+}
+
 TEST(InProcess, AFailureEndsEveryWait) {
   std::atomic<int> ended = 0;
   try {

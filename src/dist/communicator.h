@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "dist/call_log.h"
 
 namespace isotone::dist {
 
@@ -26,6 +27,9 @@ class Communicator {
   [[nodiscard]] virtual int size() const = 0;
   virtual void send(int to, Message message) = 0;
   [[nodiscard]] virtual Message receive(int from) = 0;
+  /// What this rank is doing. A message is for the call that it was sent from: a rank that receives it in another one
+  /// throws Error naming both.
+  [[nodiscard]] virtual CallLog& calls() = 0;
 };
 
 }  // namespace isotone::dist

@@ -5,6 +5,8 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -39,13 +41,26 @@ class Store : public gloo::rendezvous::Store {
   const MeetingGuest& guest_;
 };
 
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
 constexpr auto kAnyTime = std::chrono::hours(24 * 365);
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
+/// Goes before the bytes of a message.
+struct Header {
+  std::uint64_t length = 0;
+  std::uint64_t call_length = 0;
+  std::array<char, CallLog::kCompared> call{};  // the beginning of CallLog::current() where it was sent
+  explicit Header(std::size_t message_length = 0, std::string_view text = {})
+      : length(message_length), call_length(std::min(text.size(), call.size())) {
+    std::copy_n(text.begin(), call_length, call.begin());
+  }
+  [[nodiscard]] std::string_view text() const { return {call.data(), std::min<std::size_t>(call_length, call.size())}; }
+};
+
 /// A message on its way: Gloo reads it until the send is done.
 struct Sending {
-  std::uint64_t length = 0;
+  Header header;
   Message message;
   Buffer head, body;
 };
@@ -83,16 +98,16 @@ class GlooRanks : public Communicator {
   void send(int to, Message message) override {
     check(to);
     Sending s;
-    s.length = message.size();
+    s.header = Header(message.size(), calls_.current());
     s.message = std::move(message);
     const std::lock_guard lock(mutex_);
     on_the_way_.push_back(std::move(s));
     Sending& last = on_the_way_.back();  // a deque: it stays where it is
     std::uint64_t& slot = sent_[static_cast<std::size_t>(to)];
     try {
-      last.head = context_->createUnboundBuffer(&last.length, sizeof(last.length));
+      last.head = context_->createUnboundBuffer(&last.header, sizeof(Header));
       last.head->send(to, slot++);
-      if (last.length > 0) {
+      if (last.header.length > 0) {
         last.body = context_->createUnboundBuffer(last.message.data(), last.message.size());
         last.body->send(to, slot++);
       }
@@ -103,23 +118,30 @@ class GlooRanks : public Communicator {
     changed_.notify_all();
   }
 
+  [[nodiscard]] CallLog& calls() override { return calls_; }
+
   Message receive(int from) override {
     check(from);
-    std::uint64_t length = 0;
-    read(from, &length, sizeof(length));
-    require(length < (std::uint64_t{1} << 48), "rank {} of {}: a message of {} bytes from rank {} is announced", rank_,
-            size_, length, from);
-    Message message(length);
-    if (length > 0) {
-      read(from, message.data(), length);
+    Header header;
+    read(from, &header, sizeof(header));
+    require(header.length < kMostBytes, "rank {} of {}: a message of {} bytes from rank {} is announced", rank_, size_,
+            header.length, from);
+    calls_.check(from, header.text());
+    Message message(header.length);
+    if (!message.empty()) {
+      read(from, message.data(), message.size());
     }
     return message;
   }
 
  private:
+  /// Says where this rank is, and what it did last.
   template <class... Args>
   [[noreturn]] void lost(fmt::format_string<Args...> format, Args&&... args) const {
-    throw RankLost(fmt::format("rank {} of {}: {}", rank_, size_, fmt::format(format, std::forward<Args>(args)...)));
+    const std::string calls = calls_.last_calls();
+    throw RankLost(fmt::format("rank {} of {}, in {}: {}{}{}", rank_, size_, calls_.here(),
+                               fmt::format(format, std::forward<Args>(args)...),
+                               calls.empty() ? "" : "; the last calls here:\n", calls));
   }
 
   void check(int other) const {
@@ -213,6 +235,7 @@ class GlooRanks : public Communicator {
   std::deque<Sending> on_the_way_;  // outlives the connections, which read it
   std::shared_ptr<gloo::rendezvous::Context> context_;
   std::vector<std::uint64_t> sent_, received_;  // slots used, by rank
+  CallLog calls_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false, failed_ = false;

@@ -107,6 +107,13 @@ void join(Communicator& ranks, const ReferenceCall& c) {
   }
 }
 
+/// The same on every worker of the group.
+std::string describe(std::string_view op, const ReferenceCall& c) {
+  const bool scattered = op == "tree_reduce_scatter";  // each worker's output is its own
+  return fmt::format("a graph's {} {}", op,
+                     to_string(scattered ? ir::Type{DType::f32, c.attrs.ints("shape")} : *c.outputs[0].type));
+}
+
 class GraphTransport : public ops::Transport {
  public:
   explicit GraphTransport(Communicator& world) : world_(world) {}
@@ -117,6 +124,7 @@ class GraphTransport : public ops::Transport {
       members.push_back(static_cast<int>(r));
     }
     Subgroup ranks(world_, members);
+    const Call doing(ranks, describe(op, call), Site::current());
     if (op == "all_gather") {
       gather(ranks, call);
     } else if (op == "tree_all_reduce") {

@@ -17,7 +17,7 @@ namespace {
 struct PostOffice {
   std::mutex mutex;
   std::condition_variable arrived;
-  std::map<std::pair<int, int>, std::deque<Message>> mail;  // by (from, to)
+  std::map<std::pair<int, int>, std::deque<std::pair<std::string, Message>>> mail;  // by (from, to)
   std::optional<std::string> failure;
 };
 
@@ -31,7 +31,7 @@ class Desk : public Communicator {
     check(to);
     {
       const std::lock_guard lock(office_.mutex);
-      office_.mail[{rank_, to}].push_back(std::move(message));
+      office_.mail[{rank_, to}].emplace_back(calls_.current().substr(0, CallLog::kCompared), std::move(message));
     }
     office_.arrived.notify_all();
   }
@@ -42,10 +42,14 @@ class Desk : public Communicator {
     auto& box = office_.mail[{from, rank_}];
     office_.arrived.wait(lock, [&] { return !box.empty() || office_.failure; });
     require(!box.empty(), "waiting for rank {}: {}", from, office_.failure.value_or(""));
-    Message message = std::move(box.front());
+    auto [call, message] = std::move(box.front());
     box.pop_front();
-    return message;
+    lock.unlock();
+    calls_.check(from, call);
+    return std::move(message);
   }
+
+  [[nodiscard]] CallLog& calls() override { return calls_; }
 
  private:
   void check(int other) const {
@@ -55,6 +59,7 @@ class Desk : public Communicator {
   PostOffice& office_;
   int rank_;
   int size_;
+  CallLog calls_;
 };
 
 }  // namespace

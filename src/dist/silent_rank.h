@@ -15,10 +15,12 @@ class SilentRank : public Communicator {
   [[nodiscard]] int size() const override { return size_; }
   void send(int to, Message) override { fail("rank {} of {} has no way to rank {}", rank_, size_, to); }
   [[nodiscard]] Message receive(int from) override { fail("rank {} of {} has no way to rank {}", rank_, size_, from); }
+  [[nodiscard]] CallLog& calls() override { return calls_; }
 
  private:
   int rank_;
   int size_;
+  CallLog calls_;
 };
 
 }  // namespace isotone::dist

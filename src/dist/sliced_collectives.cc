@@ -167,7 +167,8 @@ bool TreeParts::halves() const {
 }
 
 Floats tree_reduce_scatter(Communicator& ranks, const TreeParts& parts, const SliceLayout& layout,
-                           const NodeValues& values) {
+                           const NodeValues& values, const Site& site) {
+  const Call call(ranks, fmt::format("reduce_scatter of {} values", layout.elements()), site);
   require(static_cast<int>(parts.parts.size()) == ranks.size() && layout.ranks() == ranks.size(),
           "reduce-scatter: {} parts and slices for {} ranks, but there are {}", parts.parts.size(), layout.ranks(),
           ranks.size());
@@ -178,7 +179,8 @@ Floats tree_reduce_scatter(Communicator& ranks, const TreeParts& parts, const Sl
 }
 
 void all_gather_slices(Communicator& ranks, const SliceLayout& layout, std::span<const float> mine,
-                       const Pieces& tensors) {
+                       const Pieces& tensors, const Site& site) {
+  const Call call(ranks, fmt::format("all_gather of {} values", layout.elements()), site);
   const int rank = ranks.rank(), size = ranks.size();
   require(layout.ranks() == size && static_cast<std::int64_t>(mine.size()) == layout.pack_elements(rank),
           "all-gather: {} values given, the pack of rank {} of {} has {}", mine.size(), rank, layout.ranks(),
@@ -206,7 +208,8 @@ void all_gather_slices(Communicator& ranks, const SliceLayout& layout, std::span
 }
 
 void tree_all_reduce(Communicator& ranks, const TreeParts& parts, const SliceLayout& layout, const NodeValues& values,
-                     const Pieces& tensors) {
+                     const Pieces& tensors, const Site& site) {
+  const Call call(ranks, fmt::format("all_reduce of {} values", layout.elements()), site);
   const Floats mine = tree_reduce_scatter(ranks, parts, layout, values);
   all_gather_slices(ranks, layout, mine, tensors);
 }

@@ -27,16 +27,16 @@ struct TreeParts {
 /// to the owners of the slices, who join siblings. Either way a rank sends each of its nodes once, less its own slice:
 /// for a power of two with one node each that is the least possible.
 Floats tree_reduce_scatter(Communicator& ranks, const TreeParts& parts, const SliceLayout& layout,
-                           const NodeValues& values);
+                           const NodeValues& values, const Site& site = Site::current());
 
 /// Puts the ranks' packs together in `tensors` on every rank: doubling (Bruck et al., 1997), any number of ranks.
 void all_gather_slices(Communicator& ranks, const SliceLayout& layout, std::span<const float> mine,
-                       const Pieces& tensors);
+                       const Pieces& tensors, const Site& site = Site::current());
 
 /// Both, one after the other: the sum over the whole tree in `tensors` on every rank. For large vectors; small ones and
 /// joins that are no plain sum go through the tree_all_reduce() of collectives.h.
 void tree_all_reduce(Communicator& ranks, const TreeParts& parts, const SliceLayout& layout, const NodeValues& values,
-                     const Pieces& tensors);
+                     const Pieces& tensors, const Site& site = Site::current());
 
 /// Elements that a rank sends in tree_reduce_scatter() and in all_gather_slices().
 std::int64_t reduce_scatter_sends(const TreeParts& parts, const SliceLayout& layout, int rank);

@@ -20,6 +20,7 @@ class Subgroup : public Communicator {
   [[nodiscard]] int size() const override { return static_cast<int>(members_.size()); }
   void send(int to, Message message) override { world_.send(world_rank(to), std::move(message)); }
   [[nodiscard]] Message receive(int from) override { return world_.receive(world_rank(from)); }
+  [[nodiscard]] CallLog& calls() override { return world_.calls(); }
 
  private:
   [[nodiscard]] int world_rank(int member) const { return members_.at(static_cast<std::size_t>(member)); }

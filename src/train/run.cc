@@ -187,6 +187,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
   while (state.step < r.steps && (o.stop_after == 0 || state.step - first < o.stop_after) &&
          !dist::any_rank(ranks, stop.stop_requested())) {
     const auto start = Clock::now();
+    ranks.calls().section(fmt::format("step {}", state.step + 1));
     const data::Batch batch = store->stream(state.step * per_step, per_step);
     StepReport report;
     report.lr = learning_rate(r, state.step);
