@@ -51,8 +51,11 @@ std::string duration(double seconds) {
 }
 
 std::string step_line(const train::StepReport& s) {
-  std::string line = fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tok/s  {} left", s.step,
-                                 s.steps, s.loss, s.grad_norm, s.lr, s.tok_s, duration(s.seconds_left));
+  std::string line = fmt::format(
+      "step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tok/s  {:.0f} % of peak  {:.0f} % comm  {:.2f} GB  {} "
+      "left",
+      s.step, s.steps, s.loss, s.grad_norm, s.lr, s.tok_s, 100.0 * s.cost.peak_share,
+      100.0 * s.cost.communication_share, static_cast<double>(s.cost.resident_bytes) / 1e9, duration(s.seconds_left));
   return s.eval_loss >= 0.0 ? line + fmt::format("  validation {:.4f}", s.eval_loss) : line;
 }
 
@@ -203,6 +206,11 @@ void add_train_command(CLI::App& app, int& exit_code) {
   c->add_option("--timeout", f->timeout, "Seconds that a rank waits for another before it calls it lost")
       ->check(CLI::Range(0.1, 1e6))
       ->capture_default_str();
+  c->add_option("--timeline", f->options.timeline,
+                "Write a timeline of all ranks, for ui.perfetto.dev, into this file");
+  c->add_option("--tensorboard", f->options.tensorboard, "Folder of event files, in place of the recipe's");
+  c->add_option("--prometheus", f->options.prometheus,
+                "File of figures, replaced at each step, in place of the recipe's");
   c->add_option("--world", f->world, "With --plan: what each of this many ranks would take")->check(at_least(1));
   c->add_flag("--plan", f->plan, "Say what memory the run takes, and run nothing");
   c->add_flag("--quiet", f->quiet, "No progress");

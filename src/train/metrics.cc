@@ -56,8 +56,12 @@ void Metrics::add(const StepReport& s) {
     line += fmt::format(R"("eval_loss": {}, )", s.eval_loss);
     eval_.points.emplace_back(s.step, s.eval_loss);
   }
-  line +=
-      fmt::format("\"grain_losses\": [\"{}\"], {}}}\n", fmt::join(grain_hash_texts(s.grain_losses), "\", \""), origin_);
+  line += fmt::format(
+      "\"grain_losses\": [\"{}\"], {}, \"cost\": {{\"seconds\": {:.6f}, \"communication_share\": {:.4f}, "
+      "\"peak_share\": "
+      "{:.4f}, \"sent_bytes\": {}, \"received_bytes\": {}, \"planned_bytes\": {}, \"resident_bytes\": {}}}}}\n",
+      fmt::join(grain_hash_texts(s.grain_losses), "\", \""), origin_, s.cost.seconds, s.cost.communication_share,
+      s.cost.peak_share, s.cost.sent_bytes, s.cost.received_bytes, s.cost.planned_bytes, s.cost.resident_bytes);
   loss_.points.emplace_back(s.step, s.loss);
   file_->write_at(size_, std::as_bytes(std::span(line)));
   size_ += line.size();

@@ -11,7 +11,8 @@
 namespace isotone::train {
 
 /// The file is kept up to the step from which the run goes on, then appended to, a line a step. Losses, norms and
-/// learning rates are written with as many digits as give their bits back.
+/// learning rates are written with as many digits as give their bits back; what was measured stands apart, in "cost"
+/// and "tok_s".
 class Metrics {
  public:
   /// `recipe`: its fingerprint, of which every line has the first digits.

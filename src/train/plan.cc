@@ -1,4 +1,6 @@
 // What a run would take of each rank: `isotone train --plan`.
+#include "train/plan.h"
+
 #include <algorithm>
 #include <map>
 
@@ -62,6 +64,15 @@ bool alike(const RankPlan& a, const RankPlan& b) {
 const RankPlan& RunPlan::most() const {
   return *std::max_element(ranks.begin(), ranks.end(),
                            [](const RankPlan& a, const RankPlan& b) { return a.total() < b.total(); });
+}
+
+std::size_t planned_bytes(const Recipe& r, Stepper& stepper) {
+  std::map<std::int64_t, std::size_t> arenas;
+  std::size_t whole = 0;
+  for (const nn::ParameterSpec& p : stepper.shards().specs()) {
+    whole += Type{DType::f32, p.shape}.bytes();
+  }
+  return plan_rank(r, stepper, whole, arenas).total();
 }
 
 RunPlan plan_run(const Recipe& r, const RunOptions& o, int world) {

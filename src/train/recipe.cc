@@ -104,6 +104,8 @@ std::map<std::string, Setter> setters(Recipe& r) {
       {"train.checkpoint_every", whole(r.checkpoint_every, 0, kMany)},
       {"train.keep", whole(r.keep, 1, 1 << 20)},
       {"train.out", words(r.out)},
+      {"train.tensorboard", words(r.tensorboard)},
+      {"train.prometheus", words(r.prometheus)},
       {"parallel.data", one_of(r.data_mode, data_mode_names())},
   };
 }

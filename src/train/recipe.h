@@ -45,11 +45,14 @@ struct Recipe {
   std::int64_t checkpoint_every = 0;  ///< steps; 0: at the end only
   std::int64_t keep = 2;              ///< newest checkpoints kept
   std::string out = "build/run";
+  std::string tensorboard;  ///< folder of event files; empty: none
+  std::string prometheus;   ///< file of figures, replaced at each step; empty: none
   // [parallel]
   /// What is cut among the data-parallel ranks (shards.h). Equal bits.
   std::string data_mode = "replicated";
 
-  /// SHA-256 over everything above that decides numbers (not out, keep, checkpoint_every, recompute, data_mode).
+  /// SHA-256 over everything above that decides numbers (not out, tensorboard, prometheus, keep, checkpoint_every,
+  /// recompute, data_mode).
   [[nodiscard]] std::string fingerprint() const;
   /// What the fingerprint is made of, by key ("optimiser.lr"): values as JSON that gives them back exactly. A recipe of
   /// these keys alone has the same fingerprint.

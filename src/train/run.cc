@@ -11,6 +11,7 @@
 #include "train/metrics.h"
 #include "train/setup.h"
 #include "train/step.h"
+#include "train/watch.h"
 
 namespace isotone::train {
 
@@ -133,8 +134,14 @@ std::int64_t RunOptions::micro_grains_of(const Recipe& r) const {
   return micro_grains > 0 ? micro_grains : std::max<std::int64_t>(1, 2048 / r.grain_tokens);
 }
 
-RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer, const std::stop_token& stop,
-              dist::Communicator& ranks) {
+RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, const std::stop_token& stop,
+              dist::Communicator& world) {
+  Watch watch(r, o, world);
+  dist::Communicator& ranks = watch.ranks();
+  const RunObserver observer{caller.on_step, [&](const std::string& text) {
+                               watch.note(text);
+                               caller.on_note(text);
+                             }};
   std::optional<Setup> opened;
   std::optional<FolderLock> lock;  // rank 0's, until the run ends
   std::optional<data::GrainStore> store, validation;
@@ -147,6 +154,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
         clean_leftovers(r.out);
       }
     }
+    watch.open();
   });
   if (lock.has_value() && !lock->held()) {
     observer.on_note(fmt::format("{}: this file system has no locks; let no other run write there", r.out));
@@ -180,6 +188,8 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
   if (ranks.rank() == 0) {
     metrics.emplace(r.out, state.step, r.fingerprint());
   }
+  watch.start(s.config, stepper);
+  stepper.set_timeline(watch.timeline());
   Saver saver(r, s, stepper.shards(), observer, result);
   const std::int64_t per_step = r.rounds * r.grains, first = state.step;
   std::int64_t saved_step = result.checkpoint.empty() ? -1 : state.step;
@@ -188,11 +198,20 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
          !dist::any_rank(ranks, stop.stop_requested())) {
     const auto start = Clock::now();
     ranks.calls().section(fmt::format("step {}", state.step + 1));
-    const data::Batch batch = store->stream(state.step * per_step, per_step);
+    watch.begin_step();
+    data::Batch batch;
     StepReport report;
     report.lr = learning_rate(r, state.step);
-    report.batch_sha256 = batch.sha256();
-    const StepResult done = stepper.step(state, batch);
+    {
+      const Timed timed(watch.timeline(), "batch", Work::data);
+      batch = store->stream(state.step * per_step, per_step);
+      report.batch_sha256 = batch.sha256();
+    }
+    StepResult done;
+    {
+      const Timed timed(watch.timeline(), "step", Work::compute);
+      done = stepper.step(state, batch);
+    }
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     report.step = state.step;
     report.steps = r.steps;
@@ -202,17 +221,21 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
     report.grain_losses = done.grain_losses;
     report.tokens = state.tokens;
     report.tok_s = static_cast<double>(batch.grains * batch.tokens) / seconds;
+    watch.end_step(report, seconds);
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
     report.seconds_left = elapsed / static_cast<double>(state.step - first) * static_cast<double>(r.steps - state.step);
     if (validation.has_value() && (state.step % r.eval_every == 0 || state.step == r.steps)) {
+      const Timed timed(watch.timeline(), "evaluation", Work::compute);
       report.eval_loss = stepper.evaluate(state, validation->in_order(0, r.eval_grains));
     }
     dist::together(ranks, [&] {
       if (metrics.has_value()) {
         metrics->add(report);
       }
+      watch.add(report);
     });
     observer.on_step(report);
+    const Timed timed(watch.timeline(), "checkpoint", Work::checkpoint);
     saver.look();
     if (r.checkpoint_every > 0 && state.step % r.checkpoint_every == 0) {
       saver.begin(state);
@@ -220,10 +243,14 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
       dist::together(ranks, [&] { result.curve = metrics.has_value() ? metrics->draw() : ""; });
     }
   }
-  if (saved_step != state.step) {
-    saver.begin(state);
+  {
+    const Timed timed(watch.timeline(), "checkpoint", Work::checkpoint);
+    if (saved_step != state.step) {
+      saver.begin(state);
+    }
+    saver.finish();
   }
-  saver.finish();
+  watch.finish();
   dist::together(ranks, [&] { result.curve = metrics.has_value() ? metrics->draw() : ""; });
   result.step = state.step;
   result.finished = state.step >= r.steps;

@@ -21,8 +21,20 @@ struct RunOptions {
   std::int64_t stop_after = 0;
   /// Most grains computed at once; 0: chosen from the grain's length. Never shows in a result.
   std::int64_t micro_grains = 0;
+  /// Files to watch the run by (watch.h), "" for none: a timeline of all ranks; event files, in this folder; figures
+  /// for Prometheus. The last two in place of the recipe's.
+  std::string timeline, tensorboard, prometheus;
   /// Most grains computed at once for this recipe.
   [[nodiscard]] std::int64_t micro_grains_of(const Recipe& recipe) const;
+};
+
+/// What a step took on this rank. Measured: it differs from run to run, unlike the numbers of the report.
+struct StepCost {
+  double seconds = 0.0;
+  double communication_share = 0.0;  ///< of the seconds, in handing messages over and waiting for them
+  double peak_share = 0.0;           ///< of what all ranks' matrix products reach (step_flops.h)
+  std::size_t sent_bytes = 0, received_bytes = 0;
+  std::size_t planned_bytes = 0, resident_bytes = 0;  ///< as RankPlan::total(); and what the process holds
 };
 
 struct StepReport {
@@ -33,6 +45,7 @@ struct StepReport {
   std::int64_t tokens = 0;
   std::string batch_sha256;
   std::vector<std::uint64_t> grain_losses;  ///< a hash of each grain's losses
+  StepCost cost;
 };
 
 struct RunObserver {

@@ -148,6 +148,7 @@ Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& 
     both.insert(both.end(), std::make_move_iterator(right.begin()), std::make_move_iterator(right.end()));
     return add_(both);
   }
+  const Timed timed(timeline_, "gradients", Work::compute);
   Tensors arguments;
   for (const nn::ParameterSpec& s : specs_) {
     arguments.push_back(parameters.at(s.name));
@@ -220,6 +221,7 @@ StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
 
 /// AdamW where this rank's state lies: on whole tensors, or on its slices.
 void Stepper::update(TrainState& state, Tensors gradients, float clip) {
+  const Timed timed(timeline_, "update", Work::compute);
   const std::size_t n = specs_.size();
   const bool cut = shards_.cut_optimiser();
   if (!cut && shards_.size() > 1) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/exact_sum.h"
+#include "base/timeline.h"
 #include "data/grains.h"
 #include "models/model.h"
 #include "tensor/transforms.h"
@@ -34,6 +35,8 @@ class Stepper {
   double evaluate(const TrainState& state, const data::Batch& batch);
   /// Grains that this rank computes at once, at most.
   [[nodiscard]] std::int64_t grains_at_once() const;
+  /// Where the parts of a step are written down; null: nowhere.
+  void set_timeline(Timeline* timeline) { timeline_ = timeline; }
   /// Memory of the gradient step's plan for a micro-batch of `grains`, known before anything runs. Bytes.
   device::MemoryReport memory(std::int64_t grains);
 
@@ -64,6 +67,7 @@ class Stepper {
   Shards shards_;
   nn::Parameters tables_;
   GrainHashes grain_losses_;
+  Timeline* timeline_ = nullptr;
   Compiled micro_, whole_, forward_, add_, join_, update_;
 };
 

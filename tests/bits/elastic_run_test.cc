@@ -83,6 +83,7 @@ class ElasticRun : public testing::Test {
       const std::size_t end = text.find('\n', at);
       json line = json::parse(text.substr(at, end - at));
       line.erase("tok_s");
+      line.erase("cost");
       out.push_back(std::move(line));
       at = end + 1;
     }
