@@ -1,7 +1,9 @@
-// Documents as token ids with a flag for what is learned, and where they come from: text files and conversations.
+// Documents as token ids with a flag for what is learned, and where they come from: texts, lines of JSON,
+// conversations.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,13 +18,23 @@ struct Document {
   std::vector<bool> learn;
 };
 
-/// Documents of a UTF-8 text file, separated by lines that hold one form feed (U+000C); each ends with the tokenizer's
-/// end of text where it has one. Throws Error naming the file for what is unreadable, empty or no UTF-8.
-std::vector<Document> read_text(const std::string& path, const text::Tokenizer& tokenizer);
+/// Takes documents in the order of their file.
+using DocumentSink = std::function<void(const Document&)>;
 
-/// One document for each line {"messages": [{"role", "content"}, ...]} of a JSONL file, rendered by the chat template;
-/// only the assistant's answers are learned, their end of turn included. Throws Error naming the file and the line.
-std::vector<Document> read_chats(const std::string& path, const text::Tokenizer& tokenizer,
-                                 const text::ChatTemplate& chat);
+// Each reads one file through a map, tokenizes on all threads, and hands over one document after another; memory does
+// not grow with the file. Throws Error naming the file, and the line where there are lines.
+
+/// Documents of a UTF-8 text, separated by form feeds (U+000C); line ends around one are dropped, and each document
+/// ends with the tokenizer's end of text where it has one.
+void read_text(const std::string& path, const text::Tokenizer& tokenizer, const DocumentSink& sink);
+
+/// One document for each line, a JSON object whose `field` is a text. Empty lines and empty texts are skipped.
+void read_jsonl(const std::string& path, const std::string& field, const text::Tokenizer& tokenizer,
+                const DocumentSink& sink);
+
+/// One document for each line {"messages": [{"role", "content"}, ...]}, rendered by the chat template; only the
+/// assistant's answers are learned, their end of turn included.
+void read_chats(const std::string& path, const text::Tokenizer& tokenizer, const text::ChatTemplate& chat,
+                const DocumentSink& sink);
 
 }  // namespace isotone::data

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/grains.h"
+#include "data/batch.h"
 #include "dist/communicator.h"
 #include "tensor/tensor.h"
 

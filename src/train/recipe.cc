@@ -1,82 +1,45 @@
 #include "train/recipe.h"
 
-#include <toml++/toml.h>
 #include <algorithm>
-#include <functional>
-#include <map>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/fmath.h"
 #include "base/numerics.h"
-#include "base/text_distance.h"
 #include "base/tree.h"
 #include "models/model.h"
+#include "train/recipe_toml.h"
 #include "train/shards.h"
 
 namespace isotone::train {
 
 namespace {
 
-using Setter = std::function<void(const toml::node& value, const std::string& where)>;
-
-std::int64_t integer(const toml::node& v, const std::string& where, std::int64_t low, std::int64_t high) {
-  require(v.is_integer(), "{} must be a whole number", where);
-  const std::int64_t n = **v.as_integer();
-  require(n >= low && n <= high, "{} is {}; it must be from {} to {}", where, n, low, high);
-  return n;
-}
-
-double real(const toml::node& v, const std::string& where, double low, double high) {
-  require(v.is_number(), "{} must be a number", where);
-  const double d = v.is_integer() ? static_cast<double>(**v.as_integer()) : **v.as_floating_point();
-  require(d >= low && d <= high, "{} is {}; it must be from {} to {}", where, d, low, high);
-  return d;
-}
-
-std::string text(const toml::node& v, const std::string& where) {
-  require(v.is_string(), "{} must be a text in quotes", where);
-  return **v.as_string();
-}
-
-std::string choice(const toml::node& v, const std::string& where, const std::vector<std::string>& allowed) {
-  const std::string s = text(v, where);
-  require(std::find(allowed.begin(), allowed.end(), s) != allowed.end(), "{} is '{}'; choose one of: {}", where, s,
-          fmt::join(allowed, ", "));
-  return s;
-}
-
-std::vector<std::string> texts(const toml::node& v, const std::string& where) {
-  require(v.is_array(), "{} must be a list of texts", where);
-  std::vector<std::string> out;
-  for (const toml::node& item : *v.as_array()) {
-    out.push_back(text(item, where));
-  }
-  return out;
-}
-
-std::map<std::string, Setter> setters(Recipe& r) {
+Setters setters(Recipe& r) {
   constexpr std::int64_t kMany = 1'000'000'000;
   const auto whole = [](std::int64_t& to, std::int64_t low, std::int64_t high) {
-    return [&to, low, high](const toml::node& v, const std::string& w) { to = integer(v, w, low, high); };
+    return [&to, low, high](const toml::node& v, const std::string& w) { to = toml_integer(v, w, low, high); };
   };
   const auto number = [](double& to, double low, double high) {
-    return [&to, low, high](const toml::node& v, const std::string& w) { to = real(v, w, low, high); };
+    return [&to, low, high](const toml::node& v, const std::string& w) { to = toml_real(v, w, low, high); };
   };
   const auto words = [](std::string& to) {
-    return [&to](const toml::node& v, const std::string& w) { to = text(v, w); };
+    return [&to](const toml::node& v, const std::string& w) { to = toml_text(v, w); };
   };
   const auto one_of = [](std::string& to, std::vector<std::string> allowed) {
-    return
-        [&to, allowed = std::move(allowed)](const toml::node& v, const std::string& w) { to = choice(v, w, allowed); };
+    return [&to, allowed = std::move(allowed)](const toml::node& v, const std::string& w) {
+      to = toml_choice(v, w, allowed);
+    };
   };
   return {
       {"model.path", words(r.model)},
       {"model.config", words(r.config)},
       {"model.tokenizer", words(r.tokenizer)},
-      {"data.kind", one_of(r.kind, {"text", "chat"})},
-      {"data.files", [&r](const toml::node& v, const std::string& w) { r.files = texts(v, w); }},
-      {"data.validation", [&r](const toml::node& v, const std::string& w) { r.validation = texts(v, w); }},
+      {"data.kind", one_of(r.kind, data::source_kinds())},
+      {"data.field", words(r.field)},
+      {"data.files", [&r](const toml::node& v, const std::string& w) { r.files = toml_texts(v, w); }},
+      {"data.validation", [&r](const toml::node& v, const std::string& w) { r.validation = toml_texts(v, w); }},
+      {"data.built", words(r.built)},
       {"data.grain_tokens", whole(r.grain_tokens, kAttentionBlock, 1 << 20)},
       {"batch.rounds", whole(r.rounds, 1, 1 << 20)},
       {"batch.grains", whole(r.grains, 1, 1 << 20)},
@@ -93,10 +56,12 @@ std::map<std::string, Setter> setters(Recipe& r) {
       {"train.steps", whole(r.steps, 1, kMany)},
       {"train.dtype",
        [&r](const toml::node& v, const std::string& w) {
-         r.dtype = parse_dtype(choice(v, w, {"f32", "bf16"}));
+         r.dtype = parse_dtype(toml_choice(v, w, {"f32", "bf16"}));
        }},
-      {"train.seed", [&r](const toml::node& v,
-                          const std::string& w) { r.seed = static_cast<std::uint64_t>(integer(v, w, 0, INT64_MAX)); }},
+      {"train.seed",
+       [&r](const toml::node& v, const std::string& w) {
+         r.seed = static_cast<std::uint64_t>(toml_integer(v, w, 0, INT64_MAX));
+       }},
       {"train.numerics", one_of(r.numerics, numerics_profile_names())},
       {"train.recompute", one_of(r.recompute, models::recompute_names())},
       {"train.eval_every", whole(r.eval_every, 0, kMany)},
@@ -120,32 +85,22 @@ Recipe parse_recipe(const std::string& content, const std::string& name) {
   } catch (const toml::parse_error& e) {
     fail("{}, line {}: {}", name, e.source().begin.line, e.description());
   }
-  const auto known = setters(r);
+  Setters known = setters(r);
+  known["data.sources"] = [&](const toml::node& v, const std::string&) { read_sources(v, name, r); };
+  known["data.stages"] = [&](const toml::node& v, const std::string&) { read_stages(v, name, r); };
   for (const auto& [section, node] : table) {
     const std::string prefix(section.str());
     require(node.is_table(), "{}: '{}' stands outside a section such as [train]", name, prefix);
-    for (const auto& [key, value] : *node.as_table()) {
-      const std::string full = prefix + "." + std::string(key.str());
-      const auto it = known.find(full);
-      if (it == known.end()) {
-        std::vector<std::string> names;
-        for (const auto& [k, setter] : known) {
-          names.push_back(k);
-        }
-        fail("{}, line {}: there is no key '{}'; did you mean '{}'?", name, key.source().begin.line, full,
-             nearest_text(full, names));
-      }
-      it->second(value, fmt::format("{}, line {}: {}", name, key.source().begin.line, full));
-    }
+    read_table(*node.as_table(), prefix + ".", name, known);
   }
   require(r.model.empty() != r.config.empty(),
           "{}: [model] needs either path (a model to start from) or config (of a fresh one)", name);
   require(r.config.empty() || !r.tokenizer.empty(),
           "{}: a fresh model needs model.tokenizer, a folder or .gguf that has one", name);
-  require(!r.files.empty(), "{}: data.files is missing or empty", name);
   require(r.grain_tokens % kAttentionBlock == 0, "{}: data.grain_tokens is {}; it must be a multiple of {}", name,
           r.grain_tokens, kAttentionBlock);
   require(r.warmup < r.steps, "{}: schedule.warmup ({}) must be below train.steps ({})", name, r.warmup, r.steps);
+  check_data(name, r);
   require(r.eval_every == 0 || !r.validation.empty(), "{}: train.eval_every needs data.validation", name);
   return r;
 }

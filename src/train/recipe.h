@@ -7,11 +7,23 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "data/order.h"
+#include "data/source.h"
 
 namespace isotone::train {
 
 /// JSON text by key.
 using RecipeFields = std::map<std::string, std::string>;
+
+/// Weights that hold from a step on, by source; one that is not named has weight 0.
+struct RecipeStage {
+  std::string name;
+  std::int64_t from_step = 0;
+  std::map<std::string, std::int64_t> weights;
+};
+
+/// Stands for the evaluation split where sources are named.
+inline constexpr const char* kValidationName = "validation";
 
 struct Recipe {
   // [model]
@@ -19,10 +31,14 @@ struct Recipe {
   std::string config;     ///< or: config.json of a fresh model
   std::string tokenizer;  ///< of a fresh model: a folder or .gguf that has one
   // [data]
-  std::string kind = "text";  ///< text or chat
+  std::string kind = "text";   ///< of files and validation: data::source_kinds()
+  std::string field = "text";  ///< of jsonl
   std::vector<std::string> files;
-  std::vector<std::string> validation;  ///< files of the evaluation split; may be empty
+  std::vector<data::SourceSpec> sources;  ///< by name; in place of files
+  std::vector<RecipeStage> stages;        ///< by step
+  std::vector<std::string> validation;    ///< files of the evaluation split; may be empty
   std::int64_t grain_tokens = 256;
+  std::string built;  ///< folder of the tokenized data; empty: built_folder() says
   // [batch]
   std::int64_t rounds = 1;
   std::int64_t grains = 2;  ///< of a round
@@ -51,7 +67,12 @@ struct Recipe {
   /// What is cut among the data-parallel ranks (shards.h). Equal bits.
   std::string data_mode = "replicated";
 
-  /// SHA-256 over everything above that decides numbers (not out, tensorboard, prometheus, keep, checkpoint_every,
+  /// What is learned: the sources, or one without a name.
+  [[nodiscard]] std::vector<data::SourceSpec> training_sources() const;
+  [[nodiscard]] data::SourceSpec validation_source() const;
+  [[nodiscard]] data::Mixture mixture() const;
+
+  /// SHA-256 over everything above that decides numbers (not built, out, tensorboard, prometheus, keep, checkpoint_every,
   /// recompute, data_mode).
   [[nodiscard]] std::string fingerprint() const;
   /// What the fingerprint is made of, by key ("optimiser.lr"): values as JSON that gives them back exactly. A recipe of

@@ -8,39 +8,80 @@
 
 namespace isotone::train {
 
+namespace {
+
+/// Keys of a recipe that says more of its data than the first version could.
+nlohmann::json later_keys(const Recipe& r) {
+  nlohmann::json all = nlohmann::json::object();
+  if (r.kind == "jsonl") {
+    all["data.field"] = r.field;
+  }
+  for (const data::SourceSpec& s : r.sources) {
+    const std::string key = "data.sources." + s.name + ".";
+    all[key + "kind"] = s.kind;
+    all[key + "files"] = s.files;
+    all[key + "weight"] = s.weight;
+    if (s.kind == "jsonl") {
+      all[key + "field"] = s.field;
+    }
+  }
+  for (const RecipeStage& stage : r.stages) {
+    const std::string key = "data.stages." + stage.name + ".";
+    all[key + "from_step"] = stage.from_step;
+    for (const auto& [source, weight] : stage.weights) {
+      all[key + "weights." + source] = weight;
+    }
+  }
+  return all;
+}
+
+std::string text_of(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
 std::string Recipe::fingerprint() const {
-  return sha256_hex(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{:a}|{:a}|{:a}|{}|{}|{:a}|{:a}|{}|{}|{}|{}",
+  std::string all = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{:a}|{:a}|{:a}|{}|{}|{:a}|{:a}|{}|{}|{}|{}",
                                 kNumericsVersion, model, config, tokenizer, kind, fmt::join(files, ","), grain_tokens,
                                 rounds, grains, lr, beta1, beta2, eps, weight_decay, clip, schedule, warmup,
-                                final_share, decay_share, steps, dtype_name(dtype), seed, fmt::join(validation, ",")));
+                                final_share, decay_share, steps, dtype_name(dtype), seed, fmt::join(validation, ","));
+  if (const nlohmann::json more = later_keys(*this); !more.empty()) {
+    all += "|" + text_of(more);
+  }
+  return sha256_hex(all);
 }
 
 RecipeFields Recipe::fields() const {
-  const nlohmann::json all{{"model.path", model},
-                           {"model.config", config},
-                           {"model.tokenizer", tokenizer},
-                           {"data.kind", kind},
-                           {"data.files", files},
-                           {"data.validation", validation},
-                           {"data.grain_tokens", grain_tokens},
-                           {"batch.rounds", rounds},
-                           {"batch.grains", grains},
-                           {"optimiser.lr", lr},
-                           {"optimiser.beta1", beta1},
-                           {"optimiser.beta2", beta2},
-                           {"optimiser.eps", eps},
-                           {"optimiser.weight_decay", weight_decay},
-                           {"optimiser.clip", clip},
-                           {"schedule.kind", schedule},
-                           {"schedule.warmup", warmup},
-                           {"schedule.final_share", final_share},
-                           {"schedule.decay_share", decay_share},
-                           {"train.steps", steps},
-                           {"train.dtype", dtype_name(dtype)},
-                           {"train.seed", seed}};
+  nlohmann::json all{{"model.path", model},
+                     {"model.config", config},
+                     {"model.tokenizer", tokenizer},
+                     {"data.kind", kind},
+                     {"data.files", files},
+                     {"data.validation", validation},
+                     {"data.grain_tokens", grain_tokens},
+                     {"batch.rounds", rounds},
+                     {"batch.grains", grains},
+                     {"optimiser.lr", lr},
+                     {"optimiser.beta1", beta1},
+                     {"optimiser.beta2", beta2},
+                     {"optimiser.eps", eps},
+                     {"optimiser.weight_decay", weight_decay},
+                     {"optimiser.clip", clip},
+                     {"schedule.kind", schedule},
+                     {"schedule.warmup", warmup},
+                     {"schedule.final_share", final_share},
+                     {"schedule.decay_share", decay_share},
+                     {"train.steps", steps},
+                     {"train.dtype", dtype_name(dtype)},
+                     {"train.seed", seed}};
+  if (files.empty()) {
+    all.erase("data.files");
+  }
+  all.update(later_keys(*this));
   RecipeFields found;
   for (const auto& [key, value] : all.items()) {
-    found[key] = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    found[key] = text_of(value);
   }
   return found;
 }

@@ -9,6 +9,7 @@
 #include "base/file_lock.h"
 #include "dist/agree.h"
 #include "train/metrics.h"
+#include "train/run_data.h"
 #include "train/setup.h"
 #include "train/step.h"
 #include "train/watch.h"
@@ -144,7 +145,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
                              }};
   std::optional<Setup> opened;
   std::optional<FolderLock> lock;  // rank 0's, until the run ends
-  std::optional<data::GrainStore> store, validation;
+  RunData data;
   dist::together(ranks, [&] {
     opened.emplace(open_setup(r));
     make_folders(r.out);
@@ -177,12 +178,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
     }
   }
   s.files.reset();  // its mapped pages are no longer needed
-  dist::together(ranks, [&] {
-    store.emplace(read_data(r, s, r.files));
-    if (r.eval_every > 0) {
-      validation.emplace(read_data(r, s, r.validation));
-    }
-  });
+  dist::together(ranks, [&] { data = open_data(r, s); });
   result.planned_peak_bytes = stepper.memory(stepper.grains_at_once()).peak();
   std::optional<Metrics> metrics;
   if (ranks.rank() == 0) {
@@ -199,20 +195,16 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
     const auto start = Clock::now();
     ranks.calls().section(fmt::format("step {}", state.step + 1));
     watch.begin_step();
-    data::Batch batch;
+    const data::GlobalBatch batch = data.stream->batch(state.step * per_step, per_step);
     StepReport report;
     report.lr = learning_rate(r, state.step);
-    {
-      const Timed timed(watch.timeline(), "batch", Work::data);
-      batch = store->stream(state.step * per_step, per_step);
-      report.batch_sha256 = batch.sha256();
-    }
     StepResult done;
     {
       const Timed timed(watch.timeline(), "step", Work::compute);
       done = stepper.step(state, batch);
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    report.batch_sha256 = done.batch_sha256;
     report.step = state.step;
     report.steps = r.steps;
     ++result.steps_done;
@@ -220,13 +212,13 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
     report.grad_norm = done.grad_norm;
     report.grain_losses = done.grain_losses;
     report.tokens = state.tokens;
-    report.tok_s = static_cast<double>(batch.grains * batch.tokens) / seconds;
+    report.tok_s = static_cast<double>(batch.grains() * batch.tokens()) / seconds;
     watch.end_step(report, seconds);
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
     report.seconds_left = elapsed / static_cast<double>(state.step - first) * static_cast<double>(r.steps - state.step);
-    if (validation.has_value() && (state.step % r.eval_every == 0 || state.step == r.steps)) {
+    if (r.eval_every > 0 && (state.step % r.eval_every == 0 || state.step == r.steps)) {
       const Timed timed(watch.timeline(), "evaluation", Work::compute);
-      report.eval_loss = stepper.evaluate(state, validation->in_order(0, r.eval_grains));
+      report.eval_loss = stepper.evaluate(state, data::in_order(*data.validation, r.eval_grains));
     }
     dist::together(ranks, [&] {
       if (metrics.has_value()) {

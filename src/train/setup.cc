@@ -1,7 +1,5 @@
 #include "train/setup.h"
 
-#include <iterator>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "base/numerics.h"
@@ -31,16 +29,6 @@ Setup open_setup(const Recipe& r) {
           r.grain_tokens, s.config.max_position);
   s.specs = models::architecture_of(s.config).parameters(s.config);
   return s;
-}
-
-data::GrainStore read_data(const Recipe& r, const Setup& s, const std::vector<std::string>& files) {
-  std::vector<data::Document> documents;
-  for (const std::string& path : files) {
-    std::vector<data::Document> more =
-        r.kind == "chat" ? data::read_chats(path, s.tokenizer, s.chat) : data::read_text(path, s.tokenizer);
-    std::move(more.begin(), more.end(), std::back_inserter(documents));
-  }
-  return {documents, r.grain_tokens, r.seed};
 }
 
 TrainState fresh_state(const Recipe& r, const Setup& s, const Shards& shards) {

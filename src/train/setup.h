@@ -1,9 +1,8 @@
-// What a recipe names, opened: model, tokenizer, data, and the state a run begins with.
+// What a recipe names, opened: model, tokenizer, and the state a run begins with.
 #pragma once
 
 #include <memory>
 
-#include "data/grains.h"
 #include "formats/model_files.h"
 #include "text/chat_template.h"
 #include "train/checkpoint.h"
@@ -20,9 +19,6 @@ struct Setup {
   std::vector<nn::ParameterSpec> specs;
 };
 Setup open_setup(const Recipe& recipe);
-
-/// The documents of some of the recipe's files, packed into grains.
-data::GrainStore read_data(const Recipe& recipe, const Setup& setup, const std::vector<std::string>& files);
 
 /// This rank's part of the state before the first step.
 TrainState fresh_state(const Recipe& recipe, const Setup& setup, const Shards& shards);

@@ -8,6 +8,7 @@
 #include "base/fmath.h"
 #include "base/parallel.h"
 #include "dist/agree.h"
+#include "train/batch_census.h"
 
 namespace isotone::train {
 
@@ -166,7 +167,7 @@ Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& 
 
 /// Gradients of the global batch by parameter: over the grains of a round the tree that the ranks share, over the
 /// rounds a left fold. Of several ranks each has its slices.
-Tensors Stepper::sum_of_rounds(const nn::Parameters& parameters, const data::Batch& batch, float weight,
+Tensors Stepper::sum_of_rounds(const nn::Parameters& parameters, const data::GlobalBatch& batch, float weight,
                                ExactSum& loss) {
   Tensors total;
   for (std::int64_t round = 0; round < recipe_.rounds; ++round) {
@@ -188,9 +189,21 @@ Tensors Stepper::sum_of_rounds(const nn::Parameters& parameters, const data::Bat
   return total;
 }
 
-StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
+std::vector<Span> Stepper::own_grains() const {
+  const dist::TreeParts parts = shards_.parts_of(recipe_.grains);
+  const Span mine = parts.parts[static_cast<std::size_t>(shards_.rank())];
+  std::vector<Span> out;
+  for (std::int64_t round = 0; round < recipe_.rounds; ++round) {
+    out.push_back({round * recipe_.grains + mine.begin, round * recipe_.grains + mine.end});
+  }
+  return out;
+}
+
+StepResult Stepper::step(TrainState& state, const data::GlobalBatch& batch) {
   StepResult result;
-  result.tokens = batch.learned();
+  BatchCensus census = take_census(batch, own_grains(), shards_.ranks());
+  result.tokens = census.learned;
+  result.batch_sha256 = std::move(census.sha256);
   require(result.tokens > 0, "step {}: the global batch has no token to learn", state.step);
   const float weight = 1.0F / static_cast<float>(result.tokens);
   Tensors total;
@@ -201,7 +214,7 @@ StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
     }
     const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
     std::vector<ExactSum> sums(2);  // of the losses, and of the gradients' squares
-    grain_losses_.start(batch.grains);
+    grain_losses_.start(batch.grains());
     total = sum_of_rounds(parameters, batch, weight, sums[0]);
     add_squares(total, sums[1]);
     sums = dist::exact_all_reduce(shards_.ranks(), std::move(sums));
@@ -270,16 +283,22 @@ void Stepper::update(TrainState& state, Tensors gradients, float clip) {
   }
 }
 
-void Stepper::for_own_parts(const data::Batch& batch,
-                            const std::function<void(const data::Batch&, std::int64_t)>& each) const {
+Span Stepper::own_share(const data::GlobalBatch& batch) const {
   const std::int64_t rank = shards_.rank(), size = shards_.size();
-  const std::int64_t end = batch.grains * (rank + 1) / size;
-  for (std::int64_t at = batch.grains * rank / size; at < end; at += micro_grains_) {
-    each(batch.part(at, std::min(micro_grains_, end - at)), at);
+  return {batch.grains() * rank / size, batch.grains() * (rank + 1) / size};
+}
+
+void Stepper::for_own_parts(const data::GlobalBatch& batch,
+                            const std::function<void(const data::Batch&, std::int64_t)>& each) const {
+  const Span mine = own_share(batch);
+  for (std::int64_t at = mine.begin; at < mine.end; at += micro_grains_) {
+    each(batch.part(at, std::min(micro_grains_, mine.end - at)), at);
   }
 }
 
-double Stepper::evaluate(const TrainState& state, const data::Batch& batch) {
+double Stepper::evaluate(const TrainState& state, const data::GlobalBatch& batch) {
+  const Span mine = own_share(batch);
+  const BatchCensus census = take_census(batch, {&mine, 1}, shards_.ranks());
   nn::Parameters gathered;
   if (shards_.cut_parameters()) {
     gathered = shards_.gather(state.parameters);
@@ -298,7 +317,7 @@ double Stepper::evaluate(const TrainState& state, const data::Batch& batch) {
     sum.add(forward_(arguments)[0].to_floats());
   });
   return dist::exact_all_reduce(shards_.ranks(), sum).round() /
-         static_cast<double>(std::max<std::int64_t>(1, batch.learned()));
+         static_cast<double>(std::max<std::int64_t>(1, census.learned));
 }
 
 std::int64_t Stepper::grains_at_once() const {
@@ -323,7 +342,7 @@ device::MemoryReport Stepper::memory(std::int64_t grains) {
 }
 
 /// Every rank looks at what it has and the first fault in the order of a step is everybody's.
-void Stepper::name_fault(std::int64_t step, const nn::Parameters& parameters, const data::Batch& batch,
+void Stepper::name_fault(std::int64_t step, const nn::Parameters& parameters, const data::GlobalBatch& batch,
                          const Tensors& gradients) {
   const auto bad = [](const Tensor& t) {
     const std::vector<float> values = t.to_floats();
@@ -366,7 +385,7 @@ void Stepper::name_fault(std::int64_t step, const nn::Parameters& parameters, co
   });
   for (std::int64_t i = 0; i < n; ++i) {
     if (bad(gradients[static_cast<std::size_t>(i)])) {
-      found(n + 2 * batch.grains + i,
+      found(n + 2 * batch.grains() + i,
             fmt::format("the gradient of '{}' holds", specs_[static_cast<std::size_t>(i)].name));
     }
   }

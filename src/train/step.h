@@ -3,7 +3,7 @@
 
 #include "base/exact_sum.h"
 #include "base/timeline.h"
-#include "data/grains.h"
+#include "data/batch.h"
 #include "models/model.h"
 #include "tensor/transforms.h"
 #include "train/checkpoint.h"
@@ -17,6 +17,7 @@ struct StepResult {
   double loss = 0.0;        ///< mean negative log-likelihood of the learned tokens, exact sum rounded once
   float grad_norm = 0.0F;   ///< before clipping
   std::int64_t tokens = 0;  ///< learned ones
+  std::string batch_sha256;
   std::vector<std::uint64_t> grain_losses;  ///< of each grain, a hash of its tokens' losses (grain_hashes.h)
 };
 
@@ -30,9 +31,9 @@ class Stepper {
   [[nodiscard]] const Shards& shards() const { return shards_; }
   /// Does step `state.step` on the global batch and counts it. Throws Error naming the first tensor that is not finite,
   /// on every rank the same; the state is then as before.
-  StepResult step(TrainState& state, const data::Batch& batch);
+  StepResult step(TrainState& state, const data::GlobalBatch& batch);
   /// Mean loss of the learned tokens of a batch, forward only.
-  double evaluate(const TrainState& state, const data::Batch& batch);
+  double evaluate(const TrainState& state, const data::GlobalBatch& batch);
   /// Grains that this rank computes at once, at most.
   [[nodiscard]] std::int64_t grains_at_once() const;
   /// Where the parts of a step are written down; null: nowhere.
@@ -49,13 +50,18 @@ class Stepper {
     return shards_.size() == 1 && recipe_.rounds == 1 && recipe_.grains <= micro_grains_;
   }
   Tensors gradients(const nn::Parameters& parameters, const data::Batch& batch, float weight, ExactSum& loss);
-  Tensors sum_of_rounds(const nn::Parameters& parameters, const data::Batch& batch, float weight, ExactSum& loss);
+  Tensors sum_of_rounds(const nn::Parameters& parameters, const data::GlobalBatch& batch, float weight, ExactSum& loss);
   void update(TrainState& state, Tensors gradients, float clip);
   Tensors batch_tensors(const data::Batch& batch) const;
+  /// The grains of each round whose gradients this rank computes.
+  [[nodiscard]] std::vector<Span> own_grains() const;
+  /// An even share of a batch, for what is done grain by grain.
+  [[nodiscard]] Span own_share(const data::GlobalBatch& batch) const;
   /// Calls `each` for the parts of `batch` that this rank has to look at, in order; the second is the first grain's
   /// number.
-  void for_own_parts(const data::Batch& batch, const std::function<void(const data::Batch&, std::int64_t)>& each) const;
-  [[noreturn]] void name_fault(std::int64_t step, const nn::Parameters& parameters, const data::Batch& batch,
+  void for_own_parts(const data::GlobalBatch& batch,
+                     const std::function<void(const data::Batch&, std::int64_t)>& each) const;
+  [[noreturn]] void name_fault(std::int64_t step, const nn::Parameters& parameters, const data::GlobalBatch& batch,
                                const Tensors& gradients);
 
   ModelConfig config_;
