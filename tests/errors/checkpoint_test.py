@@ -40,6 +40,7 @@ def change_manifest(folder, change):
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     change(manifest)
+    del manifest["manifest_sha256"]  # as older programs wrote it
     path.write_text(json.dumps(manifest))
 
 
@@ -102,6 +103,8 @@ def check_damage(folder, good):
         ("another shape", other_shape, [optimiser, "'v.model.layers.0.mlp.down_proj.weight'", "[96, 64]"]),
         ("no manifest", lambda c: (c / "manifest.json").unlink(), ["manifest.json"]),
         ("half a manifest", cut("manifest.json", 500), ["manifest.json", "damaged"]),
+        ("another step", lambda c: (c / "manifest.json").write_text((c / "manifest.json").read_text().replace('"step": 4', '"step": 5')),
+         ["manifest.json", "checksum of itself"]),
         ("a checksum lost", lost("m." + TENSOR), [optimiser, f"'m.{TENSOR}'"]),
         ("a checksum too many", lambda c: change_manifest(c, invented), ["model.layers.9.mlp.up_proj.weight", "missing"]),
         ("a file outside", lambda c: change_manifest(c, outside), ["outside the folder"]),
@@ -115,12 +118,12 @@ def check_damage(folder, good):
         report = t.run("checkpoint", "verify", bad, "--json")
         assert report.returncode == 1 and not json.loads(report.stdout)["whole"] and json.loads(report.stdout)["checkpoints"][0]["faults"], what
         shutil.rmtree(bad)
-    # Any bit of any tensor or text: found (the header's and the manifest's are held to their form).
+    # Any bit of any tensor or text: found (headers of safetensors are held to their form).
     generator = random.Random(4)
     for i in range(20):
         bad = folder / "bad"
         shutil.copytree(good, bad)
-        name = generator.choice([weights, optimiser, "config.json", "tokenizer.json", "tokenizer_config.json"])
+        name = generator.choice([weights, optimiser, "manifest.json", "config.json", "tokenizer.json", "tokenizer_config.json"])
         size = (bad / name).stat().st_size
         flip(bad / name, generator.randrange(4096 if name.endswith("safetensors") else 0, size))
         fails("verify", bad, says=[name])
