@@ -5,12 +5,16 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "formats/json_text.h"
 
 namespace isotone::train {
 namespace {
 
 constexpr int kFormat = 1;
+/// Of all other keys, so that a wrong bit in a step or a count of tokens shows too; none in manifests of older
+/// programs.
+constexpr const char* kOwnChecksum = "manifest_sha256";
 constexpr std::size_t kMostBytes = std::size_t{128} << 20;
 /// Far above every run, and far below where a sum would overflow.
 constexpr std::int64_t kMostSteps = 1'000'000'000'000, kMostTokens = std::int64_t{1} << 60;
@@ -69,12 +73,19 @@ RecipeFields fields_of(const Json& object) {
   return out;
 }
 
+std::string checksum_of(nlohmann::json manifest) {
+  manifest.erase(kOwnChecksum);
+  return sha256_hex(manifest.dump(1));
+}
+
 Manifest parse(const std::string& content) {
   const Json j = parse_json(content, "the text");
   require(j.is_object(), "it is no JSON object");
   Manifest m;
   const std::int64_t format = whole(j, "format", 1, INT32_MAX);
   require(format == kFormat, "it has format {}, this program reads format {}: use a newer program", format, kFormat);
+  require(!j.contains(kOwnChecksum) || j[kOwnChecksum] == checksum_of(nlohmann::json::parse(content)),
+          "its checksum of itself differs");
   m.numerics = static_cast<int>(whole(j, "numerics", 1, INT32_MAX));
   m.profile = j.contains("profile") ? text(j, "profile") : "pairdot-1";  // before there was another, none was named
   m.step = whole(j, "step", 0, kMostSteps);
@@ -127,6 +138,7 @@ std::string manifest_json(const Manifest& m) {
   for (const EarlierRecipe& e : m.earlier) {
     j["earlier_recipes"].push_back({{"recipe", e.fingerprint}, {"steps", e.steps}});
   }
+  j[kOwnChecksum] = checksum_of(j);
   return j.dump(1);
 }
 
