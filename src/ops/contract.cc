@@ -3,9 +3,9 @@
 #include "ops/functions.h"
 #include "ops/support/attributes.h"
 
-#include "base/numerics.h"
 #include "base/tree.h"
 #include "ops/support/contraction.h"
+#include "ops/support/contraction_tree.h"
 
 #include "base/error.h"
 
@@ -155,8 +155,6 @@ void Contract::reference(const ReferenceCall& c) {
   const HostTensor &a = c.inputs[0], &b = c.inputs[1], &y = c.outputs[0];
   const ContractionSpec s = parse_contraction(c.attrs.text("spec"), *a.type, *b.type);
   const auto sa = ir::contiguous_strides(a.type->shape), sb = ir::contiguous_strides(b.type->shape);
-  const bool pairs = a.type->dtype == DType::bf16;
-  const bool blocks = pairs && numerics_profile() == NumericsProfile::amx_1;
   for (std::int64_t o = 0; o < y.elements(); ++o) {
     std::int64_t rest = o, at = 0, bt = 0;
     for (std::size_t d = s.out.size(); d-- > 0;) {
@@ -183,28 +181,9 @@ void Contract::reference(const ReferenceCall& c) {
                             0, n, [&](std::int64_t i) { return self(self, depth + 1, pa + i * da, pb + i * db); },
                             add_f32);
       }
-      const auto leaf = [&](std::int64_t begin, std::int64_t count) {
-        float acc = 0.0F;
-        if (blocks) {
-          return block_leaf(count,
-                            [&](std::int64_t i, float chain) {
-                              return std::fma(a.get(pa + (begin + i) * da), b.get(pb + (begin + i) * db), chain);
-                            }) +
-                 0.0F;
-        }
-        const auto step = [&](std::int64_t i) { acc = std::fma(a.get(pa + i * da), b.get(pb + i * db), acc); };
-        for (std::int64_t i = 0; i < count; ++i) {
-          // bf16: within each pair of neighbours the odd one first (profile pairdot-1).
-          const std::int64_t k = pairs ? (i ^ 1) : i;
-          if (k < count) {
-            step(begin + k);
-          } else {
-            step(begin + i);
-          }
-        }
-        return acc + 0.0F;
-      };
-      return axis_tree(0, n, leaf, add_f32);
+      return contraction_tree(
+          a.type->dtype, n, [&](std::int64_t i) { return a.get(pa + i * da); },
+          [&](std::int64_t i) { return b.get(pb + i * db); });
     };
     y.set(o, level(level, 0, at, bt));
   }

@@ -1,0 +1,73 @@
+// Operations over experts: where rows lie, and memory for the rows gathered by expert.
+#include "backends/cpu/kernels/experts.h"
+#include "backends/cpu/planner.h"
+
+namespace isotone::cpu {
+
+namespace {
+
+bool takes_experts(const ir::Graph& g, const ir::Instruction& i) {
+  return g.types[static_cast<std::size_t>(i.inputs[2])].dtype == DType::i32;
+}
+
+/// Input k [G, T, K, width], any strides but the last one: a broadcast over the choices costs no copy.
+Arg row_input(Lowering& l, int k) {
+  const Arg x = l.in(k);
+  return x.strides[3] == 1 || x.dim(3) == 1 ? x : l.dense(k);
+}
+
+/// Where each row begins, in elements.
+std::vector<std::int64_t> row_offsets(const Arg& x) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t g = 0; g < x.dim(0); ++g) {
+    for (std::int64_t t = 0; t < x.dim(1); ++t) {
+      for (std::int64_t k = 0; k < x.dim(2); ++k) {
+        out.push_back(g * x.strides[0] + t * x.strides[1] + k * x.strides[2]);
+      }
+    }
+  }
+  return out;
+}
+
+std::span<const std::int32_t> ids_of(const Frame& f, const Arg& ids) {
+  return {f.ptr<std::int32_t>(ids), static_cast<std::size_t>(ids.elements())};
+}
+
+Step lower_expert_linear(Lowering& l) {
+  const Arg x = row_input(l, 0), w = l.in(1), ids = l.dense(2);
+  const Arg y = l.out(0);
+  const Arg gathered = l.scratch(x.dtype(), ids.elements() * x.dim(3));
+  const Arg made = l.scratch(x.dtype(), y.elements());
+  return [=, offsets = row_offsets(x)](const Frame& f) {
+    const RowLists lists = rows_by_expert("expert_linear", ids_of(f, ids), w.dim(0), 1);
+    expert_linear({f.ptr(x), offsets, x.dim(3), x.dtype()},
+                  {f.ptr(w), w.dim(0), w.dim(1), w.dim(2), w.strides[0], w.strides[1], w.strides[2]}, lists,
+                  f.ptr<std::byte>(y), f.ptr<std::byte>(gathered), f.ptr<std::byte>(made));
+  };
+}
+
+Step lower_expert_linear_grad(Lowering& l) {
+  const Arg x = row_input(l, 0), dy = row_input(l, 1), ids = l.dense(2);
+  const Arg dw = l.out(0);
+  const std::int64_t grains = ids.dim(0);
+  const Arg x_rows = l.scratch(x.dtype(), ids.elements() * x.dim(3));
+  const Arg dy_rows = l.scratch(dy.dtype(), ids.elements() * dy.dim(3));
+  const Arg nodes = l.scratch(DType::f32, dw.dim(1) * dw.dim(2) * tree_levels(grains));
+  return [=, x_at = row_offsets(x), dy_at = row_offsets(dy)](const Frame& f) {
+    const RowLists lists = rows_by_expert("expert_linear_grad", ids_of(f, ids), dw.dim(0), grains);
+    expert_linear_grad({f.ptr(x), x_at, x.dim(3), x.dtype()}, {f.ptr(dy), dy_at, dy.dim(3), dy.dtype()}, lists,
+                       dw.dim(0), grains, f.ptr<float>(dw), f.ptr<std::byte>(x_rows), f.ptr<std::byte>(dy_rows),
+                       f.ptr<float>(nodes));
+  };
+}
+
+constexpr Kernel kKernels[] = {{"expert_linear", takes_experts, lower_expert_linear},
+                               {"expert_linear_grad", takes_experts, lower_expert_linear_grad}};
+
+}  // namespace
+
+std::span<const Kernel> expert_kernels() {
+  return kKernels;
+}
+
+}  // namespace isotone::cpu
