@@ -17,9 +17,6 @@ std::string short_site(const Site& site) {
 }  // namespace
 
 void CallLog::begin(std::string_view what, const Site& site) {
-  if (depth_++ > 0) {
-    return;
-  }
   current_ = section_.empty() ? std::string(what) : fmt::format("{}: {}", section_, what);
   Entry entry{calls_++, current_, short_site(site)};
   if (ring_.size() < kKept) {
@@ -29,10 +26,8 @@ void CallLog::begin(std::string_view what, const Site& site) {
   }
 }
 
-void CallLog::end() {
-  if (--depth_ == 0) {
-    current_.clear();
-  }
+void CallLog::end(std::string outer) {
+  current_ = std::move(outer);
 }
 
 std::string CallLog::here() const {
@@ -59,12 +54,17 @@ void CallLog::check(int from, std::string_view theirs) const {
           theirs.empty() ? "no collective" : fmt::format("'{}'", theirs), last_calls());
 }
 
-Call::Call(Communicator& ranks, std::string_view what, const Site& site) : log_(ranks.calls()) {
-  log_.begin(what, site);
+Call::Call(Communicator& ranks, std::string_view what, const Site& site, Within within) : log_(ranks.calls()) {
+  if (log_.current().empty() || within == Within::itself) {
+    outer_ = log_.current();
+    log_.begin(what, site);
+  }
 }
 
 Call::~Call() {
-  log_.end();
+  if (outer_) {
+    log_.end(std::move(*outer_));
+  }
 }
 
 }  // namespace isotone::dist

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -16,9 +17,9 @@ class CallLog {
  public:
   /// Where the run is ("step 12"); in front of every call from here on. The same on every rank.
   void section(std::string text) { section_ = std::move(text); }
-  /// The outermost call counts: a collective made of others is one.
   void begin(std::string_view what, const Site& site);
-  void end();
+  /// `outer`: what current() was before.
+  void end(std::string outer);
 
   /// "step 12: all_gather", as the messages of this rank carry it; empty between calls.
   [[nodiscard]] const std::string& current() const { return current_; }
@@ -39,22 +40,26 @@ class CallLog {
   std::string section_, current_;
   std::vector<Entry> ring_;
   std::uint64_t calls_ = 0;
-  int depth_ = 0;
 };
 
 class Communicator;
+
+/// Whether a call that is part of another is named itself: those inside of a collective made of others are not, a graph
+/// that runs while its results are collected is.
+enum class Within { other, itself };
 
 /// A call for the time of its life.
 class Call {
  public:
   /// `what`: the same on every rank that takes part.
-  Call(Communicator& ranks, std::string_view what, const Site& site);
+  Call(Communicator& ranks, std::string_view what, const Site& site, Within within = Within::other);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
  private:
   CallLog& log_;
+  std::optional<std::string> outer_;
 };
 
 }  // namespace isotone::dist

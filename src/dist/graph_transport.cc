@@ -124,7 +124,7 @@ class GraphTransport : public ops::Transport {
       members.push_back(static_cast<int>(r));
     }
     Subgroup ranks(world_, members);
-    const Call doing(ranks, describe(op, call), Site::current());
+    const Call doing(ranks, describe(op, call), Site::current(), Within::itself);
     if (op == "all_gather") {
       gather(ranks, call);
     } else if (op == "tree_all_reduce") {

@@ -133,17 +133,16 @@ CheckpointWriter::CheckpointWriter(std::string folder, const TrainState& state, 
   std::vector<Part> parts;
   parts.push_back({weights_path, SafetensorsPlan(weights_path, weights, {{"format", "pt"}}), {}});
   parts.push_back({optimiser_path, SafetensorsPlan(optimiser_path, optimiser), {}});
-  const auto add = [&](Part& part, const std::string& prefix, const nn::Parameters& group, bool cut) {
-    const nn::Parameters owned = cut ? shards.gather_owned(group) : group;
+  const auto add = [&](Part& part, const std::string& prefix, const nn::Parameters& owned) {
     for (std::size_t i = 0; i < shards.specs().size(); ++i) {
-      if (const std::string& name = shards.specs()[i].name; shards.owner(i) == ranks_.rank()) {
+      if (const std::string& name = shards.specs()[i].name; shards.owns(i)) {
         part.mine.push_back(view_of(prefix + name, owned.at(name)));
       }
     }
   };
-  add(parts[0], "", state.parameters, shards.cut_parameters());
-  add(parts[1], "m.", state.m, shards.cut_optimiser());
-  add(parts[1], "v.", state.v, shards.cut_optimiser());
+  add(parts[0], "", shards.owned_parameters(state.parameters));
+  add(parts[1], "m.", shards.owned_moments(state.m));
+  add(parts[1], "v.", shards.owned_moments(state.v));
   writing_ = std::async(std::launch::async, [parts = std::move(parts), first, aside = aside_path_, text] {
     return write(parts, first, aside, text);
   });
@@ -247,13 +246,12 @@ TrainState load_part(const std::string& folder, const RunRecipe& recipe, const S
       optimiser(join_path(folder, "optimiser.safetensors"));
   for (std::size_t i = 0; i < shards.specs().size(); ++i) {
     const nn::ParameterSpec& s = shards.specs()[i];
-    const auto load = [&](const Safetensors& file, const std::string& name, bool cut) {
-      const TensorView t = checked_view(file, name, s.shape, manifest, shards.owner(i) == shards.rank());
-      return cut ? shards.slice_of(i, t.data) : Tensor::from_bytes(t.data.data(), {t.dtype, t.shape});
+    const auto load = [&](const Safetensors& file, const std::string& name) {
+      return checked_view(file, name, s.shape, manifest, shards.owns(i)).data;
     };
-    state.parameters.set(s.name, load(weights, s.name, shards.cut_parameters()));
-    state.m.set(s.name, load(optimiser, "m." + s.name, shards.cut_optimiser()));
-    state.v.set(s.name, load(optimiser, "v." + s.name, shards.cut_optimiser()));
+    state.parameters.set(s.name, shards.parameter_from(i, load(weights, s.name)));
+    state.m.set(s.name, shards.moment_from(i, load(optimiser, "m." + s.name)));
+    state.v.set(s.name, shards.moment_from(i, load(optimiser, "v." + s.name)));
   }
   return state;
 }

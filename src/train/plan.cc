@@ -43,7 +43,7 @@ RankPlan plan_rank(const Recipe& r, Stepper& stepper, std::size_t whole, std::ma
     p.gradients = (largest > p.micro_grains ? 2 : 1) * a_node +
                   (nodes.size() + (r.rounds > 1 ? 2 : 1)) * slices_of_uses + (shards.cut_optimiser() ? 0 : whole);
   }
-  p.sent_a_step = shards.bytes_sent(r.rounds, r.grains);
+  p.sent_a_step = shards.bytes_sent(r.rounds, r.grains) + stepper.bytes_sent_in_model();
   if (p.micro_grains > 0) {
     const auto [at, fresh] = arenas.try_emplace(p.micro_grains, 0);
     if (fresh) {

@@ -20,6 +20,9 @@ Setters setters(Recipe& r) {
   const auto whole = [](std::int64_t& to, std::int64_t low, std::int64_t high) {
     return [&to, low, high](const toml::node& v, const std::string& w) { to = toml_integer(v, w, low, high); };
   };
+  const auto ranks = [](int& to) {
+    return [&to](const toml::node& v, const std::string& w) { to = static_cast<int>(toml_integer(v, w, 1, 1 << 16)); };
+  };
   const auto number = [](double& to, double low, double high) {
     return [&to, low, high](const toml::node& v, const std::string& w) { to = toml_real(v, w, low, high); };
   };
@@ -72,6 +75,8 @@ Setters setters(Recipe& r) {
       {"train.tensorboard", words(r.tensorboard)},
       {"train.prometheus", words(r.prometheus)},
       {"parallel.data", one_of(r.data_mode, data_mode_names())},
+      {"parallel.context", ranks(r.context)},
+      {"parallel.tensor", ranks(r.tensor)},
   };
 }
 

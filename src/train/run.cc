@@ -99,7 +99,7 @@ class Saver {
     result_.checkpoint = writing_->folder();
     writing_.reset();
     dist::together(shards_.ranks(), [&] {
-      if (shards_.rank() != 0) {
+      if (shards_.ranks().rank() != 0) {
         return;
       }
       const std::vector<std::string> all = list_checkpoints(recipe_.out);

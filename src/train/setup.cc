@@ -39,10 +39,10 @@ TrainState fresh_state(const Recipe& r, const Setup& s, const Shards& shards) {
   for (std::size_t i = 0; i < s.specs.size(); ++i) {
     const std::string& name = s.specs[i].name;
     const Tensor& t = start.at(name);
-    // A copy of its own where it came from a file: mapped pages must not be written to.
-    state.parameters.set(name, shards.cut_parameters() ? shards.slice_of(i, t)
-                               : r.model.empty()       ? t
-                                                       : Tensor::from_bytes(t.host(), t.type()));
+    // A copy of its own: pages mapped from a file must not be written to.
+    const std::vector<std::byte> elsewhere = t.host() == nullptr ? t.to_bytes() : std::vector<std::byte>{};
+    const auto* bytes = t.host() == nullptr ? elsewhere.data() : static_cast<const std::byte*>(t.host());
+    state.parameters.set(name, shards.parameter_from(i, {bytes, t.type().bytes()}));
     state.m.set(name, shards.zero_moment(i));
     state.v.set(name, shards.zero_moment(i));
   }

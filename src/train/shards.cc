@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "nn/plan.h"
+#include "train/parts.h"
 
 namespace isotone::train {
 namespace {
@@ -30,6 +32,29 @@ std::vector<std::int64_t> lengths_of(const std::vector<nn::ParameterSpec>& specs
     out.push_back(out[shared]);
   }
   return out;
+}
+
+std::vector<ir::Placement> places_of(const std::vector<nn::ParameterSpec>& specs, const ir::Mesh& mesh) {
+  nn::Plan plan;
+  for (const ir::MeshAxis& axis : mesh.axes()) {
+    if (axis.name == "tensor") {
+      plan = nn::ready_plan("tensor");
+    }
+  }
+  std::vector<ir::Placement> out;
+  for (const nn::ParameterSpec& s : specs) {
+    out.push_back(nn::place(s, plan, mesh));
+  }
+  return out;
+}
+
+std::vector<nn::ParameterSpec> parts_of_specs(std::vector<nn::ParameterSpec> specs,
+                                              const std::vector<ir::Placement>& placements,
+                                              const std::vector<int>& coordinates) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    specs[i].shape = ir::local_type({DType::f32, specs[i].shape}, placements[i], coordinates).shape;
+  }
+  return specs;
 }
 
 /// Largest first, each to the rank with the least so far.
@@ -68,30 +93,47 @@ std::vector<std::string> data_mode_names() {
   return {kModes.begin(), kModes.end()};
 }
 
-Shards::Shards(std::vector<nn::ParameterSpec> specs, std::size_t shared, DataMode mode, dist::Communicator& ranks)
+Shards::Shards(std::vector<nn::ParameterSpec> specs, std::size_t shared, DataMode mode, const Grid& grid)
     : specs_(std::move(specs)),
       mode_(mode),
-      ranks_(ranks),
-      layout_(lengths_of(specs_, specs_.size()), ranks.size()),
-      uses_(lengths_of(specs_, shared), ranks.size()),
-      owners_(share_out(specs_, ranks.size())) {}
+      grid_(grid),
+      placements_(places_of(specs_, grid.mesh())),
+      parts_(parts_of_specs(specs_, placements_, grid.coordinates(grid.model().rank()))),
+      layout_(lengths_of(parts_, parts_.size()), grid.data().size()),
+      uses_(lengths_of(parts_, shared), grid.data().size()),
+      owners_(share_out(specs_, grid.world().size())) {}
 
 Tensor Shards::cut(const float* values, Span part) const {
   return Tensor::from(std::span(values + part.begin, static_cast<std::size_t>(part.size())), {part.size()});
 }
 
-Tensor Shards::slice_of(std::size_t i, const Tensor& whole) const {
+Tensor Shards::slice_of(std::size_t i, const Tensor& part) const {
   std::vector<dist::Floats> kept;
-  return slice_of(i, std::as_bytes(floats_of(whole, kept)));
+  return cut(floats_of(part, kept).data(), slice(i));
 }
 
-Tensor Shards::slice_of(std::size_t i, std::span<const std::byte> whole) const {
-  const Type type{DType::f32, {slice(i).size()}};
-  return Tensor::from_bytes(whole.data() + static_cast<std::size_t>(slice(i).begin) * sizeof(float), type);
+Tensor Shards::kept_from(std::size_t i, std::span<const std::byte> whole, bool sliced) const {
+  const auto* values = reinterpret_cast<const float*>(whole.data());
+  dist::Floats part;
+  if (parts_[i].shape != specs_[i].shape) {
+    part.resize(static_cast<std::size_t>(elements_of(parts_[i])));
+    const std::vector<int> at = grid_.coordinates(grid_.model().rank());
+    copy_part_out(specs_[i].shape, part_ranges(specs_[i].shape, placements_[i], at), values, part.data());
+    values = part.data();
+  }
+  return sliced ? cut(values, slice(i)) : Tensor::from_bytes(values, {DType::f32, parts_[i].shape});
+}
+
+Tensor Shards::parameter_from(std::size_t i, std::span<const std::byte> whole) const {
+  return kept_from(i, whole, cut_parameters());
+}
+
+Tensor Shards::moment_from(std::size_t i, std::span<const std::byte> whole) const {
+  return kept_from(i, whole, cut_optimiser());
 }
 
 Tensor Shards::zero_moment(std::size_t i) const {
-  const Shape shape = cut_optimiser() ? Shape{slice(i).size()} : specs_[i].shape;
+  const Shape shape = cut_optimiser() ? Shape{slice(i).size()} : parts_[i].shape;
   return Tensor::from(dist::Floats(static_cast<std::size_t>(Type{DType::f32, shape}.elements())), shape);
 }
 
@@ -105,7 +147,7 @@ Tensors Shards::reduce(std::int64_t grains, const std::function<Tensors(Span)>& 
   }
   Tensors node_values;
   std::vector<dist::Floats> kept;
-  const dist::Floats pack = dist::tree_reduce_scatter(ranks_, parts_of(grains), uses_, [&](Span node) {
+  const dist::Floats pack = dist::tree_reduce_scatter(grid_.data(), parts_of(grains), uses_, [&](Span node) {
     node_values.clear();  // sent: their memory is free for the next node's
     kept.clear();
     node_values = values(node);
@@ -133,21 +175,21 @@ Tensors Shards::gather(const Tensors& slices) {
   }
   if (block_ == nullptr || block_.use_count() > 1) {
     std::size_t bytes = 0;
-    for (const nn::ParameterSpec& s : specs_) {
+    for (const nn::ParameterSpec& s : parts_) {
       bytes += aligned_bytes(s);
     }
     block_ = std::make_shared<device::HostBuffer>(bytes);
   }
   std::byte* at = block_->data();
   dist::Pieces pieces;
-  for (const nn::ParameterSpec& s : specs_) {
+  for (const nn::ParameterSpec& s : parts_) {
     pieces.emplace_back(reinterpret_cast<float*>(at), static_cast<std::size_t>(elements_of(s)));
     at += aligned_bytes(s);
   }
-  dist::all_gather_slices(ranks_, layout_, pack, pieces);
+  dist::all_gather_slices(grid_.data(), layout_, pack, pieces);
   Tensors whole;
-  for (std::size_t i = 0; i < specs_.size(); ++i) {
-    whole.push_back(Tensor::adopt(pieces[i].data(), {DType::f32, specs_[i].shape}, block_, false));
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    whole.push_back(Tensor::adopt(pieces[i].data(), {DType::f32, parts_[i].shape}, block_, false));
   }
   return whole;
 }
@@ -165,30 +207,81 @@ nn::Parameters Shards::gather(const nn::Parameters& slices) {
   return out;
 }
 
-nn::Parameters Shards::gather_owned(const nn::Parameters& slices) const {
-  std::vector<dist::Message> to_each(static_cast<std::size_t>(size()));
+nn::Parameters Shards::join_parts(const nn::Parameters& parts) const {
+  dist::Communicator& model = grid_.model();
+  if (model.size() == 1) {
+    return parts;
+  }
+  nn::Parameters out;
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     std::vector<dist::Floats> kept;
-    const auto bytes = std::as_bytes(floats_of(slices.at(specs_[i].name), kept));
-    dist::Message& to = to_each[static_cast<std::size_t>(owner(i))];
-    to.insert(to.end(), bytes.begin(), bytes.end());
+    const auto mine = std::as_bytes(floats_of(parts.at(specs_[i].name), kept));
+    const std::vector<dist::Message> all = dist::all_gather(model, dist::Message(mine.begin(), mine.end()));
+    dist::Floats whole(static_cast<std::size_t>(elements_of(specs_[i])));
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      copy_part_in(specs_[i].shape,
+                   part_ranges(specs_[i].shape, placements_[i], grid_.coordinates(static_cast<int>(r))),
+                   reinterpret_cast<const float*>(all[r].data()), whole.data());
+    }
+    out.set(specs_[i].name, Tensor::from(whole, specs_[i].shape));
   }
-  const std::vector<dist::Message> from_each = dist::all_to_all(ranks_, std::move(to_each));
+  return out;
+}
+
+nn::Parameters Shards::owned_parameters(const nn::Parameters& kept) const {
+  return owned(kept, cut_parameters());
+}
+
+nn::Parameters Shards::owned_moments(const nn::Parameters& kept) const {
+  return owned(kept, cut_optimiser());
+}
+
+/// Every piece of a parameter travels from one rank that has it to the parameter's owner.
+nn::Parameters Shards::owned(const nn::Parameters& kept, bool sliced) const {
+  const int model_ranks = grid_.model().size();
+  if (!sliced && model_ranks == 1) {
+    return kept;
+  }
+  dist::Communicator& world = grid_.world();
+  std::vector<dist::Message> to_each(static_cast<std::size_t>(world.size()));
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    if (counts(i) && (sliced || rank() == 0)) {
+      std::vector<dist::Floats> copy;
+      const auto bytes = std::as_bytes(floats_of(kept.at(specs_[i].name), copy));
+      dist::Message& to = to_each[static_cast<std::size_t>(owners_[i])];
+      to.insert(to.end(), bytes.begin(), bytes.end());
+    }
+  }
+  const std::vector<dist::Message> from_each = dist::all_to_all(world, std::move(to_each));
   std::vector<std::size_t> at(from_each.size(), 0);
   nn::Parameters out;
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    if (owner(i) != rank()) {
+    if (!owns(i)) {
       continue;
     }
     const Type type{DType::f32, specs_[i].shape};
     const auto whole = std::make_shared<device::HostBuffer>(type.bytes());
-    std::byte* to = whole->data();
-    for (std::size_t r = 0; r < from_each.size(); ++r) {
-      const std::size_t n = static_cast<std::size_t>(layout_.slice(i, static_cast<int>(r)).size()) * sizeof(float);
-      require(at[r] + n <= from_each[r].size(), "rank {} sent fewer of its slices than this rank owns", r);
-      std::memcpy(to, from_each[r].data() + at[r], n);
-      at[r] += n;
-      to += n;
+    for (int m = 0; m < model_ranks; ++m) {
+      if (!grid_.speaks_for(placements_[i], m)) {
+        continue;
+      }
+      const std::vector<Span> ranges = part_ranges(specs_[i].shape, placements_[i], grid_.coordinates(m));
+      std::int64_t elements = 1;
+      for (const Span r : ranges) {
+        elements *= r.size();
+      }
+      dist::Floats part(static_cast<std::size_t>(elements));
+      std::byte* to = reinterpret_cast<std::byte*>(part.data());
+      const dist::SliceLayout layout({elements}, size());
+      for (int d = 0; d < (sliced ? size() : 1); ++d) {
+        const auto from = static_cast<std::size_t>(grid_.rank_at(d, m));
+        const std::size_t n = static_cast<std::size_t>(sliced ? layout.slice(0, d).size() : elements) * sizeof(float);
+        require(at[from] + n <= from_each[from].size(), "rank {} sent fewer of its slices than this rank owns", from);
+        std::memcpy(to, from_each[from].data() + at[from], n);
+        at[from] += n;
+        to += n;
+      }
+      copy_part_in(specs_[i].shape, ranges, part.data(), reinterpret_cast<float*>(whole->data()));
     }
     out.set(specs_[i].name, Tensor::adopt(whole->data(), type, whole, false));
   }

@@ -1,5 +1,5 @@
-// How a run's parameters, optimiser state and gradients lie on its ranks: whole on each, or a slice on each. No number
-// of a run depends on it (docs/parallelism.md).
+// How a run's parameters, optimiser state and gradients lie on its ranks: a model's ranks hold parts of them, and of
+// each part the data ranks hold all, or a slice each. No number of a run depends on it (docs/parallelism.md).
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include "dist/sliced_collectives.h"
 #include "nn/parameters.h"
 #include "tensor/transforms.h"
+#include "train/grid.h"
 
 namespace isotone::train {
 
@@ -22,23 +23,30 @@ std::vector<std::string> data_mode_names();
 class Shards {
  public:
   /// `shared`: the parameter whose two uses have gradients of their own (specs.size(): none). Holds a reference to
-  /// `ranks`.
-  Shards(std::vector<nn::ParameterSpec> specs, std::size_t shared, DataMode mode, dist::Communicator& ranks);
+  /// `grid`.
+  Shards(std::vector<nn::ParameterSpec> specs, std::size_t shared, DataMode mode, const Grid& grid);
 
+  /// The whole parameters, and where their parts lie on the model's ranks.
   [[nodiscard]] const std::vector<nn::ParameterSpec>& specs() const { return specs_; }
+  [[nodiscard]] const ir::Placement& placement(std::size_t i) const { return placements_[i]; }
 
-  [[nodiscard]] dist::Communicator& ranks() const { return ranks_; }
-  [[nodiscard]] int rank() const { return ranks_.rank(); }
-  [[nodiscard]] int size() const { return ranks_.size(); }
+  /// All ranks of the run.
+  [[nodiscard]] dist::Communicator& ranks() const { return grid_.world(); }
+  [[nodiscard]] const Grid& grid() const { return grid_; }
+  /// Among the data ranks.
+  [[nodiscard]] int rank() const { return grid_.data().rank(); }
+  [[nodiscard]] int size() const { return grid_.data().size(); }
   /// Whether this rank holds slices only: of parameters, of the moments, of the reduced gradients.
   [[nodiscard]] bool cut_parameters() const { return size() > 1 && mode_ == DataMode::zero3; }
   [[nodiscard]] bool cut_optimiser() const { return size() > 1 && mode_ != DataMode::replicated; }
 
-  /// Elements [begin, end) of parameter `i` that are this rank's.
+  /// Elements [begin, end) of this rank's part of parameter `i` that are in its slice.
   [[nodiscard]] Span slice(std::size_t i) const { return layout_.slice(i, rank()); }
-  /// A copy of this rank's slice of a whole parameter `i`.
-  [[nodiscard]] Tensor slice_of(std::size_t i, const Tensor& whole) const;
-  [[nodiscard]] Tensor slice_of(std::size_t i, std::span<const std::byte> whole) const;
+  /// A copy of this rank's slice of its part.
+  [[nodiscard]] Tensor slice_of(std::size_t i, const Tensor& part) const;
+  /// Copies of what this rank keeps of a whole parameter `i`, or of one of its moments.
+  [[nodiscard]] Tensor parameter_from(std::size_t i, std::span<const std::byte> whole) const;
+  [[nodiscard]] Tensor moment_from(std::size_t i, std::span<const std::byte> whole) const;
   /// +0, as parameter `i`'s moments lie here.
   [[nodiscard]] Tensor zero_moment(std::size_t i) const;
 
@@ -47,15 +55,20 @@ class Shards {
   /// The sum over a round's grains, by uses. `values(node)` gives a node's; one rank has them whole, several their
   /// slices.
   [[nodiscard]] Tensors reduce(std::int64_t grains, const std::function<Tensors(Span)>& values) const;
-  /// Whole tensors from every rank's slices, one of each parameter. They share one block of memory, which the next call
-  /// takes over once nobody holds them.
+  /// The parts from every data rank's slices, one of each parameter. They share one block of memory, which the next
+  /// call takes over once nobody holds them.
   [[nodiscard]] Tensors gather(const Tensors& slices);
   [[nodiscard]] nn::Parameters gather(const nn::Parameters& slices);
+  /// Whole tensors from the parts of the model's ranks.
+  [[nodiscard]] nn::Parameters join_parts(const nn::Parameters& parts) const;
 
-  /// The rank that verifies and saves parameter `i` and its moments: about as many bytes each.
-  [[nodiscard]] int owner(std::size_t i) const { return owners_[i]; }
-  /// Whole tensors of the parameters that this rank owns, from every rank's slices.
-  [[nodiscard]] nn::Parameters gather_owned(const nn::Parameters& slices) const;
+  /// Whether this rank of all verifies and saves parameter `i` and its moments: about as many bytes each.
+  [[nodiscard]] bool owns(std::size_t i) const { return owners_[i] == grid_.world().rank(); }
+  /// Whole tensors of the parameters that this rank owns, from what every rank keeps: of parameters, or of moments.
+  [[nodiscard]] nn::Parameters owned_parameters(const nn::Parameters& kept) const;
+  [[nodiscard]] nn::Parameters owned_moments(const nn::Parameters& kept) const;
+  /// Whether this rank's gradient of parameter `i` counts in sums over all ranks: each element does on one rank.
+  [[nodiscard]] bool counts(std::size_t i) const { return grid_.speaks_for(placements_[i], grid_.model().rank()); }
 
   /// Bytes that this rank sends in a step of `rounds` rounds.
   [[nodiscard]] std::size_t bytes_sent(std::int64_t rounds, std::int64_t grains) const;
@@ -66,12 +79,16 @@ class Shards {
 
  private:
   [[nodiscard]] Tensor cut(const float* values, Span part) const;
+  [[nodiscard]] Tensor kept_from(std::size_t i, std::span<const std::byte> whole, bool sliced) const;
+  [[nodiscard]] nn::Parameters owned(const nn::Parameters& kept, bool sliced) const;
 
   std::vector<nn::ParameterSpec> specs_;
   DataMode mode_;
-  dist::Communicator& ranks_;
-  dist::SliceLayout layout_;  // of the parameters
-  dist::SliceLayout uses_;    // of the gradients: those, and the second use of a shared one
+  const Grid& grid_;
+  std::vector<ir::Placement> placements_;  // on the model's mesh
+  std::vector<nn::ParameterSpec> parts_;   // the specs with the shapes of this rank's parts
+  dist::SliceLayout layout_;               // of the parts
+  dist::SliceLayout uses_;                 // of the gradients: those, and the second use of a shared one
   std::vector<int> owners_;
   std::shared_ptr<device::HostBuffer> block_;
 };

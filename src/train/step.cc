@@ -36,14 +36,12 @@ std::size_t shared_parameter(const ModelConfig& config, const std::vector<nn::Pa
 }
 
 /// Adds the squares of all elements.
-void add_squares(const Tensors& tensors, ExactSum& to) {
+void add_squares(const Tensor& t, ExactSum& to) {
   const FlushSubnormals flush;
-  for (const Tensor& t : tensors) {
-    if (const void* host = t.host(); host != nullptr) {
-      to.add_squares({static_cast<const float*>(host), static_cast<std::size_t>(t.type().elements())});
-    } else {
-      to.add_squares(t.to_floats());
-    }
+  if (const void* host = t.host(); host != nullptr) {
+    to.add_squares({static_cast<const float*>(host), static_cast<std::size_t>(t.type().elements())});
+  } else {
+    to.add_squares(t.to_floats());
   }
 }
 
@@ -56,10 +54,14 @@ Stepper::Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t m
       architecture_(models::architecture_of(config)),
       specs_(architecture_.parameters(config)),
       shared_(shared_parameter(config, specs_)),
-      shards_(specs_, shared_, parse_data_mode(recipe.data_mode), ranks),
-      micro_([this](const Tensors& a) { return losses_of(a, Want::uses); }),
-      whole_([this](const Tensors& a) { return losses_of(a, Want::sums); }),
-      forward_([this](const Tensors& a) { return losses_of(a, Want::losses); }),
+      grid_({recipe.context, recipe.tensor}, ranks),
+      shards_(specs_, shared_, parse_data_mode(recipe.data_mode), grid_),
+      micro_([this](const Tensors& a) { return losses_of(a, Want::uses); }, [this] { return places(Want::uses); },
+             grid_),
+      whole_([this](const Tensors& a) { return losses_of(a, Want::sums); }, [this] { return places(Want::sums); },
+             grid_),
+      forward_([this](const Tensors& a) { return losses_of(a, Want::losses); }, [this] { return places(Want::losses); },
+               grid_),
       add_(
           [](const Tensors& a) {
             Tensors out;
@@ -138,6 +140,63 @@ Tensors Stepper::batch_tensors(const data::Batch& b) const {
           Tensor::from(b.starts, shape)};
 }
 
+std::vector<Type> Stepper::argument_types(std::int64_t grains) const {
+  std::vector<Type> types;
+  for (const nn::ParameterSpec& s : specs_) {
+    types.push_back({DType::f32, s.shape});
+  }
+  types.insert(types.end(), kBatchArguments - 1, Type{DType::i32, {grains, recipe_.grain_tokens}});
+  types.push_back({DType::f32, {}});
+  return types;
+}
+
+ir::Placement Stepper::token_placement() const {
+  ir::Placement p = ir::replicated(grid_.mesh());
+  for (std::size_t a = 0; a < p.size(); ++a) {
+    if (const ir::MeshAxis& axis = grid_.mesh().axes()[a]; axis.name == "context") {
+      p[a] = ir::cut_evenly(1, recipe_.grain_tokens, axis.size);
+    }
+  }
+  return p;
+}
+
+MeshFunction::Places Stepper::places(Want want) const {
+  MeshFunction::Places p;
+  const ir::Placement whole = ir::replicated(grid_.mesh());
+  p.results.emplace_back(whole);  // the losses
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    p.arguments.push_back(shards_.placement(i));
+  }
+  if (want != Want::losses) {
+    p.results.insert(p.results.end(), p.arguments.begin(), p.arguments.end());
+  }
+  if (want == Want::uses && shared_ < specs_.size()) {
+    p.results.emplace_back(shards_.placement(shared_));
+  }
+  p.arguments.insert(p.arguments.end(), kBatchArguments - 1, token_placement());
+  p.arguments.push_back(whole);
+  return p;
+}
+
+Tensors Stepper::arguments(const nn::Parameters& parameters, const data::Batch& batch, float weight) const {
+  Tensors out;
+  for (const nn::ParameterSpec& s : specs_) {
+    out.push_back(parameters.at(s.name));
+  }
+  const ir::Placement tokens = token_placement();
+  for (const Tensor& t : batch_tensors(batch)) {
+    out.push_back(dist::part_of(t, tokens, grid_.coordinates(grid_.model().rank())));
+  }
+  out.push_back(Tensor::from(std::vector<float>{weight}, {}));
+  return out;
+}
+
+void Stepper::add_losses(const Tensor& losses, ExactSum& sum) const {
+  if (grid_.leads()) {
+    sum.add(losses.to_floats());
+  }
+}
+
 /// Gradients of grains of one round: nodes of the element tree over them, at most micro_grains_ at a time. Where that
 /// is not the whole global batch, the uses of a shared parameter stay apart (its second one last): the contract adds
 /// them after the rounds.
@@ -150,16 +209,8 @@ Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& 
     return add_(both);
   }
   const Timed timed(timeline_, "gradients", Work::compute);
-  Tensors arguments;
-  for (const nn::ParameterSpec& s : specs_) {
-    arguments.push_back(parameters.at(s.name));
-  }
-  for (Tensor& t : batch_tensors(batch)) {
-    arguments.push_back(std::move(t));
-  }
-  arguments.push_back(Tensor::from(std::vector<float>{weight}, {}));
-  Tensors out = (whole_batch() ? whole_ : micro_)(arguments);
-  loss.add(out[0].to_floats());
+  Tensors out = gradient_step()(arguments(parameters, batch, weight), argument_types(batch.grains));
+  add_losses(out[0], loss);
   grain_losses_.add(batch, out[0]);
   out.erase(out.begin());
   return out;
@@ -201,7 +252,7 @@ std::vector<Span> Stepper::own_grains() const {
 
 StepResult Stepper::step(TrainState& state, const data::GlobalBatch& batch) {
   StepResult result;
-  BatchCensus census = take_census(batch, own_grains(), shards_.ranks());
+  BatchCensus census = take_census(batch, own_grains(), grid_.data());
   result.tokens = census.learned;
   result.batch_sha256 = std::move(census.sha256);
   require(result.tokens > 0, "step {}: the global batch has no token to learn", state.step);
@@ -216,7 +267,11 @@ StepResult Stepper::step(TrainState& state, const data::GlobalBatch& batch) {
     std::vector<ExactSum> sums(2);  // of the losses, and of the gradients' squares
     grain_losses_.start(batch.grains());
     total = sum_of_rounds(parameters, batch, weight, sums[0]);
-    add_squares(total, sums[1]);
+    for (std::size_t i = 0; i < total.size(); ++i) {
+      if (shards_.counts(i)) {
+        add_squares(total[i], sums[1]);
+      }
+    }
     sums = dist::exact_all_reduce(shards_.ranks(), std::move(sums));
     result.grain_losses = grain_losses_.gather(shards_.ranks());
     result.loss = sums[0].round() / static_cast<double>(result.tokens);
@@ -298,7 +353,7 @@ void Stepper::for_own_parts(const data::GlobalBatch& batch,
 
 double Stepper::evaluate(const TrainState& state, const data::GlobalBatch& batch) {
   const Span mine = own_share(batch);
-  const BatchCensus census = take_census(batch, {&mine, 1}, shards_.ranks());
+  const BatchCensus census = take_census(batch, {&mine, 1}, grid_.data());
   nn::Parameters gathered;
   if (shards_.cut_parameters()) {
     gathered = shards_.gather(state.parameters);
@@ -306,15 +361,7 @@ double Stepper::evaluate(const TrainState& state, const data::GlobalBatch& batch
   const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
   ExactSum sum;
   for_own_parts(batch, [&](const data::Batch& part, std::int64_t) {
-    Tensors arguments;
-    for (const nn::ParameterSpec& s : specs_) {
-      arguments.push_back(parameters.at(s.name));
-    }
-    for (Tensor& t : batch_tensors(part)) {
-      arguments.push_back(std::move(t));
-    }
-    arguments.push_back(Tensor::from(std::vector<float>{1.0F}, {}));
-    sum.add(forward_(arguments)[0].to_floats());
+    add_losses(forward_(arguments(parameters, part, 1.0F), argument_types(part.grains))[0], sum);
   });
   return dist::exact_all_reduce(shards_.ranks(), sum).round() /
          static_cast<double>(std::max<std::int64_t>(1, census.learned));
@@ -329,72 +376,24 @@ std::int64_t Stepper::grains_at_once() const {
 }
 
 device::MemoryReport Stepper::memory(std::int64_t grains) {
-  std::vector<Type> types;
-  for (const nn::ParameterSpec& s : specs_) {
-    types.push_back({DType::f32, s.shape});
-  }
-  for (int i = 0; i < 4; ++i) {
-    types.push_back({DType::i32, {grains, recipe_.grain_tokens}});
-  }
-  types.push_back({DType::f32, {}});
-  static_assert(kBatchArguments == 5);
-  return (whole_batch() ? whole_ : micro_).memory(types);
+  return gradient_step().memory(argument_types(grains));
 }
 
-/// Every rank looks at what it has and the first fault in the order of a step is everybody's.
-void Stepper::name_fault(std::int64_t step, const nn::Parameters& parameters, const data::GlobalBatch& batch,
-                         const Tensors& gradients) {
-  const auto bad = [](const Tensor& t) {
-    const std::vector<float> values = t.to_floats();
-    return std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-  };
-  const auto n = static_cast<std::int64_t>(specs_.size());
-  std::int64_t at = INT64_MAX;  // when in a step it comes up
-  std::string what;
-  const auto found = [&](std::int64_t when, const std::string& text) {
-    if (when < at) {
-      at = when;
-      what = text;
+std::size_t Stepper::bytes_sent_in_model() {
+  std::size_t bytes = 0;
+  const std::function<void(Span)> count = [&](Span node) {
+    if (node.size() > micro_grains_) {  // as gradients() cuts it
+      const std::int64_t left = (node.size() + 1) / 2;
+      count({node.begin, node.begin + left});
+      count({node.begin + left, node.end});
+    } else if (grid_.model().size() > 1) {
+      bytes += gradient_step().bytes_sent(argument_types(node.size()));
     }
   };
-  nn::Parameters p;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::string& name = specs_[static_cast<std::size_t>(i)].name;
-    const Tensor& t = parameters.at(name);
-    if (bad(t)) {
-      found(i, fmt::format("parameter '{}' holds", name));
-    }
-    p.set(name, ops::cast(t, recipe_.dtype));
+  for (const Span node : shards_.parts_of(recipe_.grains).nodes(shards_.rank())) {
+    count(node);
   }
-  // Forward again, to find the first value.
-  for (const auto& [name, table] : tables_.all()) {
-    p.set(name, table);
-  }
-  for_own_parts(batch, [&](const data::Batch& part, std::int64_t first) {
-    if (at < INT64_MAX) {
-      return;
-    }
-    const Tensors b = batch_tensors(part);
-    nn::PackedAttention attention(b[3]);
-    const Tensor hidden = architecture_.hidden(config_, p, b[0], b[2], attention, {recipe_.dtype});
-    if (bad(hidden)) {
-      found(n + 2 * first, "the last hidden state holds");
-    } else if (bad(architecture_.logits(config_, p, hidden))) {
-      found(n + 2 * first + 1, "the logits hold");
-    }
-  });
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (bad(gradients[static_cast<std::size_t>(i)])) {
-      found(n + 2 * batch.grains() + i,
-            fmt::format("the gradient of '{}' holds", specs_[static_cast<std::size_t>(i)].name));
-    }
-  }
-  const std::vector<std::string> all = dist::texts_of_ranks(shards_.ranks(), fmt::format("{:019d}{}", at, what));
-  what = std::min_element(all.begin(), all.end())->substr(19);
-  const std::string hint = "the last checkpoint is whole; try a lower learning rate, or look at the data of this batch";
-  require(what.empty(), "step {}: {} a NaN or an infinity; {}", step, what, hint);
-  fail("step {}: the loss or the gradient norm is not finite, though no single tensor is: it overflows; {}", step,
-       hint);
+  return bytes * static_cast<std::size_t>(recipe_.rounds);
 }
 
 }  // namespace isotone::train

@@ -8,6 +8,7 @@
 #include "tensor/transforms.h"
 #include "train/checkpoint.h"
 #include "train/grain_hashes.h"
+#include "train/mesh_function.h"
 #include "train/recipe.h"
 #include "train/shards.h"
 
@@ -40,6 +41,8 @@ class Stepper {
   void set_timeline(Timeline* timeline) { timeline_ = timeline; }
   /// Memory of the gradient step's plan for a micro-batch of `grains`, known before anything runs. Bytes.
   device::MemoryReport memory(std::int64_t grains);
+  /// Bytes that this rank sends in a step to the others of its model.
+  std::size_t bytes_sent_in_model();
 
  private:
   /// What a compiled step gives beside the losses: nothing, gradients by use, or gradients by parameter.
@@ -53,6 +56,15 @@ class Stepper {
   Tensors sum_of_rounds(const nn::Parameters& parameters, const data::GlobalBatch& batch, float weight, ExactSum& loss);
   void update(TrainState& state, Tensors gradients, float clip);
   Tensors batch_tensors(const data::Batch& batch) const;
+  /// Of a compiled step over some grains: whole types of its arguments, where those and its results lie on the model's
+  /// ranks, and this rank's parts of the arguments.
+  [[nodiscard]] std::vector<Type> argument_types(std::int64_t grains) const;
+  [[nodiscard]] MeshFunction::Places places(Want want) const;
+  [[nodiscard]] ir::Placement token_placement() const;
+  [[nodiscard]] Tensors arguments(const nn::Parameters& parameters, const data::Batch& batch, float weight) const;
+  /// Adds the losses of a part of the batch to `sum`, on one rank of those that have them.
+  void add_losses(const Tensor& losses, ExactSum& sum) const;
+  [[nodiscard]] MeshFunction& gradient_step() { return whole_batch() ? whole_ : micro_; }
   /// The grains of each round whose gradients this rank computes.
   [[nodiscard]] std::vector<Span> own_grains() const;
   /// An even share of a batch, for what is done grain by grain.
@@ -70,11 +82,13 @@ class Stepper {
   const models::Architecture& architecture_;
   std::vector<nn::ParameterSpec> specs_;
   std::size_t shared_;  // the parameter with two uses
+  Grid grid_;
   Shards shards_;
   nn::Parameters tables_;
   GrainHashes grain_losses_;
   Timeline* timeline_ = nullptr;
-  Compiled micro_, whole_, forward_, add_, join_, update_;
+  MeshFunction micro_, whole_, forward_;
+  Compiled add_, join_, update_;
 };
 
 }  // namespace isotone::train

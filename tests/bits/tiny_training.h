@@ -19,6 +19,7 @@ struct Case {
   std::int64_t micro = 8;
   std::string recompute = "none";
   std::string data_mode = "replicated";
+  int context = 1, tensor = 1;
   ModelConfig config = tiny_config();
 };
 
@@ -61,6 +62,8 @@ inline train::Recipe recipe_of(const Case& c) {
   r.dtype = c.dtype;
   r.recompute = c.recompute;
   r.data_mode = c.data_mode;
+  r.context = c.context;
+  r.tensor = c.tensor;
   r.lr = 1e-2;
   r.steps = 10;
   return r;
@@ -84,23 +87,19 @@ inline train::TrainState part_of(const train::TrainState& whole, const train::Sh
   train::TrainState out = whole;
   for (std::size_t i = 0; i < shards.specs().size(); ++i) {
     const std::string& name = shards.specs()[i].name;
-    if (shards.cut_parameters()) {
-      out.parameters.set(name, shards.slice_of(i, whole.parameters.at(name)));
-    }
-    if (shards.cut_optimiser()) {
-      out.m.set(name, shards.slice_of(i, whole.m.at(name)));
-      out.v.set(name, shards.slice_of(i, whole.v.at(name)));
-    }
+    out.parameters.set(name, shards.parameter_from(i, whole.parameters.at(name).to_bytes()));
+    out.m.set(name, shards.moment_from(i, whole.m.at(name).to_bytes()));
+    out.v.set(name, shards.moment_from(i, whole.v.at(name).to_bytes()));
   }
   return out;
 }
 
 /// SHA-256 of all parameters and moments, of which each rank has a part.
 inline std::string hash_of(const train::TrainState& state, const train::Shards& shards, const std::string& data_mode) {
-  train::Shards gatherer(shards.specs(), shards.specs().size(), train::parse_data_mode(data_mode), shards.ranks());
+  train::Shards gatherer(shards.specs(), shards.specs().size(), train::parse_data_mode(data_mode), shards.grid());
   Sha256 hash;
   const auto add = [&](const nn::Parameters& group, bool cut) {
-    const nn::Parameters whole = cut ? gatherer.gather(group) : group;
+    const nn::Parameters whole = gatherer.join_parts(cut ? gatherer.gather(group) : group);
     for (const auto& [name, t] : whole.all()) {
       hash.update(t.to_bytes());
     }
