@@ -95,8 +95,8 @@ Cost cost_of_step(const ModelShape& m, const Chip& chip, double network, const M
   // Bandwidth of a collective over a group whose neighbours lie `inner` ranks apart: within a node its links, across
   // nodes the networks of all its members there.
   const auto bandwidth = [&](double size, double inner) {
-    const double together = std::max(1.0, std::floor(chip.chips_a_node / inner));
-    return size * inner <= chip.chips_a_node ? link : std::min(link, net * together);
+    const double in_node = std::max(1.0, std::floor(chip.chips_a_node / inner));
+    return size * inner <= chip.chips_a_node ? link : std::min(link, net * in_node);
   };
   // The slowest stage: of as many layers as any has, or the last with its logits.
   const double layer = layer_products(m), looked_at = (w.tokens + 1) / 2;
@@ -112,15 +112,19 @@ Cost cost_of_step(const ModelShape& m, const Chip& chip, double network, const M
   r.activations =
       passes * tokens / t *
       (layers * activation_elements(m) * b * (3 + std::max(again.products, again.attention)) / 3 + last * m.vocab * 4);
-  const double held = (layers * m.layer_elements() + (p == 1 ? (m.tied ? 1 : 2) * m.vocab * m.hidden : 0)) /
-                      (t * (m.experts > 0 ? e : 1));
+  // Parameters that this rank computes with. Experts that are cut lie on fewer ranks, which share each of theirs.
+  const double experts = layers * 3 * m.hidden * m.mlp * m.experts / (t * e), expert_shards = shards / e;
+  const double ends = p == 1 ? (m.tied ? 1 : 2) * m.vocab * m.hidden + m.hidden : 0;
+  const double dense = (layers * m.layer_elements() + ends) / t - experts * e, held = dense + experts;
   const bool cut = w.mode != DataMode::replicated;
-  r.parameters = fit.parameter_passes * 4 * held / chip.memory_bandwidth;
-  r.update = 7 * 4 * held / (cut ? shards : 1) / chip.memory_bandwidth;  // reads p, m, v, g; writes p, m, v
+  const double together = w.at_once > 0 ? std::min(w.at_once, sequences / micro) : sequences / micro;
+  const double times = std::ceil(sequences / together);
+  r.parameters = times * fit.parameter_passes * 4 * held / chip.memory_bandwidth;
+  const double slices = dense / shards + experts / expert_shards;    // of them, where all is cut
+  r.update = 7 * 4 * (cut ? slices : held) / chip.memory_bandwidth;  // reads p, m, v, g; writes p, m, v
 
-  const double others = (shards - 1) / shards;
   const double gathers = w.mode == DataMode::zero3 && p == 1 ? w.gathers : 1;
-  r.data_bytes = others * held * (4 + gathers * w.gathered_bytes);
+  r.data_bytes = (held - slices) * (4 + gathers * w.gathered_bytes);
   r.tensor_bytes = (t - 1) / t * tokens * layers * m.hidden * b * (8 + 4 * again.products);
   r.context_bytes = (c - 1) * tokens * layers * 2 * m.kv_heads / t * b * 3;
   r.expert_bytes = m.experts > 0 ? (e - 1) / e * tokens / t * layers * m.experts_used * m.hidden * b * 4 : 0;
@@ -144,16 +148,19 @@ Cost cost_of_step(const ModelShape& m, const Chip& chip, double network, const M
   const double needed = all_tokens * (6 * (m.layers * layer + head) + 12 * m.layers * m.heads * looked_at);
   r.peak_share = needed / r.seconds / (mesh.ranks() * chip.bf16);
 
-  const bool slices = w.mode == DataMode::zero3;
+  const bool zero3 = w.mode == DataMode::zero3;
   r.parameter_memory =
-      4 * held / (slices ? shards : 1) +
-      (slices && shards > 1 ? w.gathered_bytes * (p > 1 || gathers == 1 ? held : 2 * held / layers) : 0);
-  r.optimiser_memory = 8 * held / (cut ? shards : 1);
-  r.gradient_memory = 4 * held / (cut ? shards : 1);
+      4 * (zero3 ? slices : held) +
+      (zero3 && shards > 1 ? w.gathered_bytes * (p > 1 || gathers == 1 ? held : 2 * held / layers) : 0);
+  r.optimiser_memory = 8 * (cut ? slices : held);
+  r.gradient_memory = 4 * (cut ? slices : held);
   const double in_flight = std::min<double>(micro, p) * (v > 1 ? 1 + (p - 1) / (p * v) : 1);
-  // What is kept; one layer that is at work, with its gradients; logits and theirs.
+  // What is kept; one layer that is at work, with its gradients; logits; parameters in the activations' dtype, where
+  // they are not gathered in it.
   r.activation_memory =
-      tokens / micro / t * (layers * again.kept * b * in_flight + 2 * activation_elements(m) * b + 2 * m.vocab * 4);
+      together * w.tokens / c / t *
+          (layers * again.kept * b * in_flight + 2 * activation_elements(m) * b + w.logit_copies * m.vocab * 4) +
+      (b < w.gathered_bytes ? b * held : 0);
   return r;
 }
 

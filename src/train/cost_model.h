@@ -31,12 +31,14 @@ struct MeshShape {
 
 struct Workload {
   double sequences = 0, tokens = 0;  ///< of a step, on all ranks; of a sequence
+  double at_once = 0;                ///< sequences that a rank computes at once, at most; 0: all of a micro-batch
   double value_bytes = 2;            ///< of activations
   bool fp8 = false;                  ///< in matrix products
   DataMode mode = DataMode::zero3;
   /// "none", "light", "mlp", "layer" as in a recipe; "half": every second product is done again.
   std::string recompute = "none";
   double gathered_bytes = 4, gathers = 1;  ///< of a parameter, and how often a step
+  double logit_copies = 1;                 ///< f32 logits and what like them is held at once
   bool overlap = false;                    ///< parameters and gradients travel while others are computed with
   bool tensor_overlap = false;             ///< all but the first part of the tensor axis's messages too
 };
@@ -44,8 +46,9 @@ struct Workload {
 /// What is measured, on one and two ranks of one machine (bench/simulate.py).
 struct FittedConstants {
   double activation_passes = 0;  ///< reads and writes of an activation in a step, all operations together
-  double parameter_passes = 0;   ///< of a parameter (f32) on each rank that computes with it, without the update
-  double link_share = 1;         ///< of the link's bandwidth
+  /// Of a parameter (f32), each time that a rank computes with it, without the update.
+  double parameter_passes = 0;
+  double link_share = 1;  ///< of the link's bandwidth
 };
 /// Those in use.
 FittedConstants fitted_constants();

@@ -19,6 +19,7 @@ Workload workload(double sequences, const char* recompute) {
   w.recompute = recompute;
   w.gathered_bytes = 2;  // FSDP2 in mixed precision gathers bf16, for the forward and again for the backward pass
   w.gathers = 2;
+  w.logit_copies = 2;  // and their gradients
   w.overlap = true;
   return w;
 }

@@ -106,20 +106,22 @@ Simulation simulate(const Recipe& recipe, const RunOptions& options, const std::
   Workload w;
   w.sequences = static_cast<double>(recipe.rounds * recipe.grains);
   w.tokens = static_cast<double>(recipe.grain_tokens);
+  w.at_once = static_cast<double>(options.micro_grains_of(recipe));
   w.value_bytes = recipe.dtype == DType::f32 ? 4 : 2;
   w.fp8 = s.machines.fp8;
   w.mode = parse_data_mode(recipe.data_mode);
   w.recompute = recipe.recompute;
   w.overlap = s.machines.overlap && !here;
   FittedConstants fit = fitted_constants();
+  require(!here || s.machines.ranks <= 1024, "--simulate: {} ranks here; at most 1024 are planned", s.machines.ranks);
   if (here) {  // all ranks share its cores, its memory, and what their messages are copied through
     s.chip = measure_machine();
     share_machine(s.chip, s.machines.ranks);
   } else {
     s.chip = chip_of(s.machines.chip);
-    require(!w.fp8 || s.chip.fp8 > 0, "--simulate: {} has no fp8", s.chip.name);
     fit.link_share = 1;  // what was fitted is this machine's
   }
+  require(!w.fp8 || s.chip.fp8 > 0, "--simulate: {} has no fp8", s.chip.name);
   s.cost = cost_of_step(shape_of(setup.config), s.chip, s.machines.network, s.machines.mesh, w, fit);
   if (here && s.machines.mesh.data == s.machines.ranks) {
     const RankPlan plan = plan_run(recipe, options, s.machines.ranks).most();

@@ -64,7 +64,7 @@ TEST(CostModel, OneRankByHand) {
   EXPECT_NEAR(c.peak_share, c.matmul / c.seconds, 1e-9);
   const double elements = 6 * 64 + 2 * 64 + 2 * 32 + 3 * 128;
   EXPECT_NEAR(c.activations, 5 * tokens * (8 * elements * 2 + 1000 * 4) / 1e11, 1e-12);
-  const double parameters = 8 * (products + 2 * 64) + 2 * 1000 * 64;
+  const double parameters = 8 * (products + 2 * 64) + 2 * 1000 * 64 + 64;
   EXPECT_NEAR(c.parameters, 3 * 4 * parameters / 1e11, 1e-12);
   EXPECT_NEAR(c.update, 28 * parameters / 1e11, 1e-12);
   EXPECT_EQ(c.sent(), 0);
@@ -148,6 +148,12 @@ TEST(CostModel, AxesCutWhatTheyShould) {
     kept = cost(mesh(1), w).activation_memory;
     time = cost(mesh(1), w).matmul;
   }
+  // Fewer sequences at once: less memory, and the parameters are passed over for each part.
+  w = plain_work();
+  w.at_once = 4;
+  const double casts = 2 * one.parameter_memory / 4;
+  EXPECT_NEAR(cost(mesh(1), w).activation_memory - casts, (one.activation_memory - casts) / 4, 1);
+  EXPECT_NEAR(cost(mesh(1), w).parameters, one.parameters * 4, 1e-12);
   w = plain_work();
   w.overlap = true;
   EXPECT_LT(cost(mesh(4), w).data_messages, cost(mesh(4)).data_messages);
@@ -163,7 +169,10 @@ TEST(CostModel, Experts) {
   const Cost cut = cost_of_step(m, plain_chip(), kNetwork, at, plain_work(), kFit);
   EXPECT_EQ(whole.expert_bytes, 0);
   EXPECT_GT(cut.expert_bytes, 0);
-  EXPECT_LT(cut.parameters, whole.parameters);
+  // Of each layer's eight experts two are left; what four ranks keep of all of them is as much as before.
+  EXPECT_NEAR(whole.parameters - cut.parameters, 3 * 4 * (8 * 6 * 3.0 * 64 * 128) / 1e11, 1e-12);
+  EXPECT_NEAR(cut.optimiser_memory, whole.optimiser_memory, 1);
+  EXPECT_LT(cut.data_bytes, whole.data_bytes);
   EXPECT_GT(whole.matmul, cost_of_step(plain_model(), plain_chip(), kNetwork, mesh(4), plain_work(), kFit).matmul);
 }
 

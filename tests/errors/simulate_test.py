@@ -32,7 +32,7 @@ def main():
         assert "8 x H100: data 8" in shown and "matrix products" in shown and "messages: data" in shown and "memory of a rank" in shown, shown
         assert not (folder / "r.run").exists(), "nothing runs"
         for machines, *says in (("8 x H101", "H101", "B200"), ("many", "8 x H100"), ("64 x H100", "400 Gb/s"), ("8 x H100, tensr 2", "tensor N"),
-                                ("8 x H100, tensor 3", "8 ranks"), ("8 x A100, fp8", "fp8"), ("128 x H100, 400 Gb/s", "64 sequences"), ("", "8 x H100"),
+                                ("8 x H100, tensor 3", "8 ranks"), ("8 x A100, fp8", "fp8"), ("1 x here, fp8", "fp8"), ("4096 x here", "1024"), ("128 x H100, 400 Gb/s", "64 sequences"), ("", "8 x H100"),
                                 ("8 x H100, tensor 8", "heads"), ("8 x H100, tensor 4", "keys")):
             done = t.run("train", recipe, "--simulate", machines)
             assert done.returncode == 1 and "isotone: error: " in done.stderr and all(s in done.stderr for s in says), (machines, done)
