@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,8 @@
 #include "base/numerics.h"
 #include "base/philox.h"
 #include "cli/commands.h"
+#include "cli/common_simulation.h"
+#include "dist/environment.h"
 #include "models/model.h"
 #include "train/benchmark.h"
 
@@ -22,6 +25,8 @@ struct Flags {
   train::BenchmarkOptions train;
   std::string dtype = "f32";
   std::int64_t m = 512, n = 1536, k = 576;
+  std::int64_t ranks = 0;
+  std::vector<double> fitted, machine;
   bool json = false;
 };
 
@@ -38,13 +43,17 @@ std::size_t peak_bytes() {
 
 int run_train(Flags& f) {
   f.train.dtype = dtype_of(f);
-  const train::BenchmarkResult r = train::benchmark_training(f.train);
+  // As a launcher says: several ranks where there are several of this process.
+  const auto environment = dist::rank_environment([](const char* name) { return std::getenv(name); });
+  const auto ranks = dist::join_world(environment, std::chrono::seconds(60));
+  const train::BenchmarkResult r = train::benchmark_training(f.train, *ranks);
+  if (environment.rank != 0) {
+    return 0;
+  }
   if (f.json) {
-    const nlohmann::json j{{"tok_s", r.tok_s},
-                           {"seconds", r.seconds},
-                           {"peak_bytes", peak_bytes()},
-                           {"planned_bytes", r.planned_bytes},
-                           {"loss", r.loss}};
+    const nlohmann::json j{{"tok_s", r.tok_s},           {"seconds", r.seconds},
+                           {"peak_bytes", peak_bytes()}, {"planned_bytes", r.planned_bytes},
+                           {"sent_bytes", r.sent_bytes}, {"loss", r.loss}};
     fmt::print("{}\n", j.dump());
   } else {
     fmt::print("{} {}x{} {}: {:.1f} tok/s, {:.3f} s a step, peak {:.2f} GB\n", f.train.size, f.train.batch, f.train.seq,
@@ -104,6 +113,42 @@ int run_contraction(const Flags& f) {
   return 0;
 }
 
+int run_simulate(const Flags& f) {
+  if (f.ranks == 0) {
+    show_published(f.json);
+    return 0;
+  }
+  train::Chip chip = f.machine.empty() ? train::measure_machine() : train::Chip{};
+  if (!f.machine.empty()) {
+    chip.matmul = chip.bf16 = chip.attention = f.machine[0];
+    chip.memory_bandwidth = chip.link = f.machine[1];
+  }
+  const double whole_matmul = chip.matmul, whole_bandwidth = chip.memory_bandwidth;
+  train::share_machine(chip, static_cast<int>(f.ranks));
+  const train::FittedConstants fit =
+      f.fitted.empty() ? train::fitted_constants() : train::FittedConstants{f.fitted[0], f.fitted[1], f.fitted[2]};
+  train::MeshShape mesh;
+  mesh.data = static_cast<int>(f.ranks);
+  train::Workload w;
+  w.sequences = static_cast<double>(f.train.batch);
+  w.tokens = static_cast<double>(f.train.seq);
+  w.value_bytes = 4;
+  w.mode = train::DataMode::zero2;
+  w.recompute = f.train.recompute;
+  const train::Cost cost =
+      train::cost_of_step(train::shape_of(train::benchmark_config(f.train)), chip, 0, mesh, w, fit);
+  nlohmann::json j = cost_json(cost);
+  j["matmul_flops"] = whole_matmul;
+  j["memory_bandwidth"] = whole_bandwidth;
+  if (f.json) {
+    fmt::print("{}\n", j.dump());
+  } else {
+    fmt::print("{} x here, {} {}x{}: {:.3f} s a step\n", f.ranks, f.train.size, f.train.batch, f.train.seq,
+               cost.seconds);
+  }
+  return 0;
+}
+
 void add_common(CLI::App& c, Flags& f) {
   c.add_option("--dtype", f.dtype, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
   c.add_flag("--json", f.json, "Print one object");
@@ -117,7 +162,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   c->require_subcommand(1);
   const CLI::Range size(std::int64_t{1}, std::int64_t{1} << 20);
   CLI::App* t = c->add_subcommand("train", "Training steps of a model with random weights: tok_s, seconds, peak_bytes");
-  t->add_option("--size", f->train.size, "Shapes of SmolLM2: 135m or 360m; or tiny")->capture_default_str();
+  t->add_option("--size", f->train.size, "Shapes of SmolLM2: 135m or 360m; or small, tiny")->capture_default_str();
   t->add_option("--batch", f->train.batch, "Grains a step")->check(size)->capture_default_str();
   t->add_option("--seq", f->train.seq, "Tokens a grain, a multiple of 64")->check(size)->capture_default_str();
   t->add_option("--steps", f->train.steps, "Timed steps, after one that is not; the median counts")
@@ -125,6 +170,9 @@ void add_bench_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   t->add_option("--recompute", f->train.recompute, "none, light, mlp or layer, as in a recipe")
       ->check(CLI::IsMember(models::recompute_names()))
+      ->capture_default_str();
+  t->add_option("--data", f->train.data_mode, "Of several ranks: what is cut among them, as in a recipe")
+      ->check(CLI::IsMember(train::data_mode_names()))
       ->capture_default_str();
   add_common(*t, *f);
   t->callback([f, &exit_code] { exit_code = run_train(*f); });
@@ -134,6 +182,20 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   g->add_option("--k", f->k, "Features that are summed")->check(size)->capture_default_str();
   add_common(*g, *f);
   g->callback([f, &exit_code] { exit_code = run_contraction(*f); });
+  CLI::App* s =
+      c->add_subcommand("simulate", "The cost model: published figures, or a step of bench train on this machine");
+  s->add_option("--ranks", f->ranks, "Ranks on this machine for which a step is predicted; without it, published rows")
+      ->check(size);
+  s->add_option("--size", f->train.size, "As of bench train")->capture_default_str();
+  s->add_option("--batch", f->train.batch, "Grains a step")->check(size)->capture_default_str();
+  s->add_option("--seq", f->train.seq, "Tokens a grain")->check(size)->capture_default_str();
+  s->add_option("--fitted", f->fitted,
+                "Passes over activations, over parameters, share of the link, instead of those built in")
+      ->expected(3);
+  s->add_option("--machine", f->machine, "Operations, bytes a second of this machine, instead of measuring them")
+      ->expected(2);
+  s->add_flag("--json", f->json, "Print one object");
+  s->callback([f, &exit_code] { exit_code = run_simulate(*f); });
   c->footer(
       "Examples:\n"
       "  isotone bench train --size 135m --batch 1 --seq 512 --dtype bf16 --json\n"

@@ -5,12 +5,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stop_token>
 
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/common_flags.h"
 #include "cli/common_signals.h"
+#include "cli/common_simulation.h"
 #include "dist/environment.h"
 #include "dist/launch.h"
 #include "train/run.h"
@@ -20,6 +22,7 @@ namespace {
 
 struct Flags {
   std::string recipe, out;
+  std::optional<std::string> simulate;
   std::int64_t steps = 0;
   train::RunOptions options;
   int world = 1;
@@ -170,6 +173,10 @@ int run(Flags& f) {
   if (f.plan) {
     return show_plan(recipe, f);
   }
+  if (f.simulate.has_value()) {
+    show_simulation(train::simulate(recipe, f.options, *f.simulate), f.json);
+    return 0;
+  }
   const SaveAndStop signals;
   const dist::RankEnvironment place = dist::rank_environment([](const char* name) { return std::getenv(name); });
   f.quiet = f.quiet || place.rank > 0;
@@ -212,6 +219,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
   c->add_option("--prometheus", f->options.prometheus,
                 "File of figures, replaced at each step, in place of the recipe's");
   c->add_option("--world", f->world, "With --plan: what each of this many ranks would take")->check(at_least(1));
+  c->add_option("--simulate", f->simulate,
+                "Say what a step would take on machines such as \"1024 x H100, 400 Gb/s, tensor 8\", and run nothing");
   c->add_flag("--plan", f->plan, "Say what memory the run takes, and run nothing");
   c->add_flag("--quiet", f->quiet, "No progress");
   c->add_flag("--json", f->json, "Report as one JSON object on standard output");

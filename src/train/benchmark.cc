@@ -7,14 +7,13 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "base/tree.h"
-#include "dist/silent_rank.h"
+#include "dist/collectives.h"
+#include "dist/timed_communicator.h"
 #include "train/step.h"
 
 namespace isotone::train {
 
-namespace {
-
-ModelConfig config_of(const BenchmarkOptions& o) {
+ModelConfig benchmark_config(const BenchmarkOptions& o) {
   ModelConfig c;
   c.architecture = "LlamaForCausalLM";
   c.model_type = "llama";
@@ -35,6 +34,12 @@ ModelConfig config_of(const BenchmarkOptions& o) {
     c.n_layers = 32;
     c.n_heads = 15;
     c.n_kv_heads = 5;
+  } else if (o.size == "small") {
+    c.vocab_size = 8192;
+    c.hidden_size = 512;
+    c.n_layers = 6;
+    c.n_heads = 8;
+    c.n_kv_heads = 4;
   } else if (o.size == "tiny") {
     c.vocab_size = 1024;
     c.hidden_size = 64;
@@ -44,10 +49,12 @@ ModelConfig config_of(const BenchmarkOptions& o) {
     c.n_kv_heads = 2;
     c.head_dim = 16;
   } else {
-    require(o.size == "135m", "bench train: size '{}' is not known; choose 135m, 360m or tiny", o.size);
+    require(o.size == "135m", "bench train: size '{}' is not known; choose 135m, 360m, small or tiny", o.size);
   }
   return c;
 }
+
+namespace {
 
 /// Uniform values of the deviation that a fresh model has; drawn on all threads, because only their size matters here.
 Tensor random_weight(const nn::ParameterSpec& spec) {
@@ -85,34 +92,40 @@ data::Batch random_batch(const ModelConfig& c, const BenchmarkOptions& o) {
 
 }  // namespace
 
-BenchmarkResult benchmark_training(const BenchmarkOptions& o) {
+BenchmarkResult benchmark_training(const BenchmarkOptions& o, dist::Communicator& world) {
   require(o.seq % kAttentionBlock == 0, "bench train: a sequence of {} tokens is not a multiple of {}", o.seq,
           kAttentionBlock);
-  const ModelConfig config = config_of(o);
+  const ModelConfig config = benchmark_config(o);
   Recipe recipe;
   recipe.grain_tokens = o.seq;
   recipe.grains = o.batch;
   recipe.dtype = o.dtype;
   recipe.recompute = o.recompute;
   recipe.steps = o.steps + 1;
-  dist::SilentRank alone;
-  Stepper stepper(config, recipe, o.batch, alone);
+  recipe.data_mode = o.data_mode;
+  dist::TimedCommunicator ranks(world);
+  Stepper stepper(config, recipe, o.batch, ranks);
+  const Shards& shards = stepper.shards();
   TrainState state;
   std::size_t parameter_bytes = 0;
-  for (const nn::ParameterSpec& s : models::architecture_of(config).parameters(config)) {
-    state.parameters.set(s.name, random_weight(s));
-    const std::vector<float> zeros(static_cast<std::size_t>(Type{DType::f32, s.shape}.elements()), 0.0F);
-    state.m.set(s.name, Tensor::from(zeros, s.shape));
-    state.v.set(s.name, Tensor::from(zeros, s.shape));
-    parameter_bytes += zeros.size() * sizeof(float);
+  for (std::size_t i = 0; i < shards.specs().size(); ++i) {
+    const nn::ParameterSpec& s = shards.specs()[i];
+    const Tensor whole = random_weight(s);
+    state.parameters.set(s.name, shards.cut_parameters() ? shards.slice_of(i, whole) : whole);
+    state.m.set(s.name, shards.zero_moment(i));
+    state.v.set(s.name, shards.zero_moment(i));
+    parameter_bytes += Type{DType::f32, s.shape}.bytes();
   }
   const data::Batch batch = random_batch(config, o);
   BenchmarkResult result;
-  result.planned_bytes = 4 * parameter_bytes + stepper.memory(o.batch).arena;
+  result.planned_bytes = 4 * parameter_bytes + stepper.memory(stepper.grains_at_once()).arena;
   std::vector<double> seconds;
   for (std::int64_t i = 0; i <= o.steps; ++i) {
+    dist::barrier(ranks);
+    const std::size_t before = ranks.traffic().sent;
     const auto start = std::chrono::steady_clock::now();
     result.loss = stepper.step(state, batch).loss;
+    result.sent_bytes = ranks.traffic().sent - before;
     if (i > 0) {
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }

@@ -22,10 +22,9 @@ std::string name_event(const char* what, int rank, int track, const std::string&
   return fmt::format(R"({{"name":"{}","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", what, rank, track, name);
 }
 
-dist::Message time_message() {
-  const std::int64_t now = clock_ns();
-  dist::Message m(sizeof(now));
-  std::memcpy(m.data(), &now, sizeof(now));
+dist::Message time_message(std::int64_t time) {
+  dist::Message m(sizeof(time));
+  std::memcpy(m.data(), &time, sizeof(time));
   return m;
 }
 
@@ -38,29 +37,27 @@ std::int64_t time_of(const dist::Message& m) {
 
 }  // namespace
 
-std::int64_t clock_offset(dist::Communicator& ranks) {
+std::int64_t clock_offset(dist::Communicator& ranks, const std::function<std::int64_t()>& clock) {
   constexpr int kTries = 8;
   if (ranks.rank() != 0) {
     for (int i = 0; i < kTries; ++i) {
       static_cast<void>(ranks.receive(0));
-      ranks.send(0, time_message());
+      ranks.send(0, time_message(clock()));
     }
     return time_of(ranks.receive(0));
   }
   for (int other = 1; other < ranks.size(); ++other) {
     std::int64_t soonest = INT64_MAX, ahead = 0;
     for (int i = 0; i < kTries; ++i) {
-      const std::int64_t asked = clock_ns();
+      const std::int64_t asked = clock();
       ranks.send(other, {});
-      const std::int64_t theirs = time_of(ranks.receive(other)), answered = clock_ns();
+      const std::int64_t theirs = time_of(ranks.receive(other)), answered = clock();
       if (answered - asked < soonest) {
         soonest = answered - asked;
         ahead = asked + soonest / 2 - theirs;
       }
     }
-    dist::Message m(sizeof(ahead));
-    std::memcpy(m.data(), &ahead, sizeof(ahead));
-    ranks.send(other, std::move(m));
+    ranks.send(other, time_message(ahead));
   }
   return 0;
 }

@@ -135,18 +135,34 @@ TEST_F(WatchRanks, OneTimelineOfAllRanks) {
       EXPECT_TRUE(from == to || both > 20) << from << " to " << to;
       for (std::size_t i = 0; i < both; ++i) {
         EXPECT_EQ(sent[i].bytes, got[i].bytes);
-        EXPECT_GE(got[i].end + 1000.0, sent[i].begin) << "a message came a millisecond before it was sent";
+        EXPECT_GE(got[i].end + 50000.0, sent[i].begin) << "a message came long before it was sent";
       }
     }
   }
 }
 
-/// A rank whose clock differs cannot be had in one process; what it measures can: the offset of equal clocks is small.
-TEST_F(WatchRanks, ClocksOfOneProcessAgree) {
+TEST_F(WatchRanks, ClocksThatDifferAreAligned) {
   dist::run_in_process(4, [](dist::Communicator& r) {
-    const std::int64_t offset = train::clock_offset(r);
-    EXPECT_LT(std::abs(offset), 20'000'000) << "rank " << r.rank();
+    const std::int64_t behind = r.rank() * std::int64_t{3'000'000'000};
+    const std::int64_t offset = train::clock_offset(r, [behind] { return clock_ns() - behind; });
+    EXPECT_LT(std::abs(offset - behind), 500'000'000) << "rank " << r.rank();
   });
+}
+
+/// What the offset is for: a rank's times are shown on rank 0's clock.
+TEST_F(WatchRanks, TimesAreOnRank0sClock) {
+  Timeline timeline(4);
+  timeline.add({"x", Work::compute, 1'000'500, 2'000'750});
+  timeline.add({"receive", Work::communication, 1'000'600, 1'000'601, 2, 77});
+  const json events = json::parse("[" + train::timeline_events(timeline, 5, 1'000'000, 2'000'000) + "]");
+  const json& x = events.at(3);
+  EXPECT_EQ(x.at("pid"), 5);
+  EXPECT_EQ(x.at("tid"), 0);
+  EXPECT_DOUBLE_EQ(x.at("ts"), 0.5);
+  EXPECT_DOUBLE_EQ(x.at("dur"), 1000.25);
+  EXPECT_EQ(events.at(4).at("tid"), 1);
+  EXPECT_EQ(events.at(4).at("args"), (json{{"rank", 2}, {"bytes", 77}}));
+  EXPECT_EQ(events.at(4).at("dur"), 0.001);
 }
 
 TEST_F(WatchRanks, LookingChangesNoBit) {
