@@ -11,6 +11,7 @@
 #include "train/metrics.h"
 #include "train/setup.h"
 #include "train/step.h"
+#include "train/workers.h"
 
 namespace isotone::train {
 
@@ -178,6 +179,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
   if (ranks.rank() == 0) {
     metrics.emplace(r.out, state.step, r.fingerprint());
   }
+  note_session(r.out, state.step, ranks);
   Saver saver(r, s, stepper.shards(), observer, result);
   const std::int64_t per_step = r.rounds * r.grains, first = state.step;
   std::int64_t saved_step = result.checkpoint.empty() ? -1 : state.step;

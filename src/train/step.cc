@@ -137,6 +137,18 @@ Tensors Stepper::batch_tensors(const data::Batch& b) const {
           Tensor::from(b.starts, shape)};
 }
 
+Tensors Stepper::arguments_of(const nn::Parameters& parameters, const data::Batch& batch, float weight) const {
+  Tensors arguments;
+  for (const nn::ParameterSpec& s : specs_) {
+    arguments.push_back(parameters.at(s.name));
+  }
+  for (Tensor& t : batch_tensors(batch)) {
+    arguments.push_back(std::move(t));
+  }
+  arguments.push_back(Tensor::from(std::vector<float>{weight}, {}));
+  return arguments;
+}
+
 /// Gradients of grains of one round: nodes of the element tree over them, at most micro_grains_ at a time. Where that
 /// is not the whole global batch, the uses of a shared parameter stay apart (its second one last): the contract adds
 /// them after the rounds.
@@ -148,15 +160,7 @@ Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& 
     both.insert(both.end(), std::make_move_iterator(right.begin()), std::make_move_iterator(right.end()));
     return add_(both);
   }
-  Tensors arguments;
-  for (const nn::ParameterSpec& s : specs_) {
-    arguments.push_back(parameters.at(s.name));
-  }
-  for (Tensor& t : batch_tensors(batch)) {
-    arguments.push_back(std::move(t));
-  }
-  arguments.push_back(Tensor::from(std::vector<float>{weight}, {}));
-  Tensors out = (whole_batch() ? whole_ : micro_)(arguments);
+  Tensors out = (whole_batch() ? whole_ : micro_)(arguments_of(parameters, batch, weight));
   loss.add(out[0].to_floats());
   grain_losses_.add(batch, out[0]);
   out.erase(out.begin());
@@ -285,15 +289,7 @@ double Stepper::evaluate(const TrainState& state, const data::Batch& batch) {
   const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
   ExactSum sum;
   for_own_parts(batch, [&](const data::Batch& part, std::int64_t) {
-    Tensors arguments;
-    for (const nn::ParameterSpec& s : specs_) {
-      arguments.push_back(parameters.at(s.name));
-    }
-    for (Tensor& t : batch_tensors(part)) {
-      arguments.push_back(std::move(t));
-    }
-    arguments.push_back(Tensor::from(std::vector<float>{1.0F}, {}));
-    sum.add(forward_(arguments)[0].to_floats());
+    sum.add(forward_(arguments_of(parameters, part, 1.0F))[0].to_floats());
   });
   return dist::exact_all_reduce(shards_.ranks(), sum).round() /
          static_cast<double>(std::max<std::int64_t>(1, batch.learned()));

@@ -34,6 +34,14 @@ class Stepper {
   double evaluate(const TrainState& state, const data::Batch& batch);
   /// Grains that this rank computes at once, at most.
   [[nodiscard]] std::int64_t grains_at_once() const;
+  /// Losses and gradients of some grains as a graph that nothing has rewritten yet, with what it reads: for whoever
+  /// looks at a step operation by operation. Of a process that is alone.
+  struct Recorded {
+    ir::Graph graph;
+    std::vector<device::BufferPtr> inputs;
+    std::vector<std::string> names;  ///< of the inputs; tables that the model captures have none
+  };
+  Recorded record(const TrainState& state, const data::Batch& part, float weight);
   /// Memory of the gradient step's plan for a micro-batch of `grains`, known before anything runs. Bytes.
   device::MemoryReport memory(std::int64_t grains);
 
@@ -48,6 +56,8 @@ class Stepper {
   Tensors gradients(const nn::Parameters& parameters, const data::Batch& batch, float weight, ExactSum& loss);
   Tensors sum_of_rounds(const nn::Parameters& parameters, const data::Batch& batch, float weight, ExactSum& loss);
   void update(TrainState& state, Tensors gradients, float clip);
+  /// What the compiled steps are called with: parameters, the batch, and what a token's loss counts.
+  Tensors arguments_of(const nn::Parameters& parameters, const data::Batch& batch, float weight) const;
   Tensors batch_tensors(const data::Batch& batch) const;
   /// Calls `each` for the parts of `batch` that this rank has to look at, in order; the second is the first grain's
   /// number.
