@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/common_flags.h"
+#include "cli/common_other_kernels.h"
 #include "cli/common_signals.h"
 #include "dist/silent_rank.h"
 #include "train/run.h"
@@ -17,7 +18,7 @@ namespace isotone::cli {
 namespace {
 
 struct Flags {
-  std::string recipe, out;
+  std::string recipe, out, audit;
   std::int64_t steps = 0;
   train::RunOptions options;
   int world = 1;
@@ -133,6 +134,9 @@ int run(Flags& f) {
   if (f.plan) {
     return show_plan(recipe, f);
   }
+  if (!f.audit.empty()) {
+    f.options.audit = {train::parse_share(f.audit), with_other_kernels};
+  }
   const SaveAndStop signals;
   const bool terminal = isatty(STDERR_FILENO) != 0;
   train::RunObserver observer;
@@ -152,12 +156,16 @@ int run(Flags& f) {
     const nlohmann::json j{
         {"step", r.step},         {"loss", r.steps_done > 0 ? nlohmann::json(r.loss) : nlohmann::json()},
         {"finished", r.finished}, {"checkpoint", r.checkpoint},
-        {"curve", r.curve},       {"planned_peak_bytes", r.planned_peak_bytes}};
+        {"curve", r.curve},       {"planned_peak_bytes", r.planned_peak_bytes},
+        {"audited", r.audited}};
     fmt::print("{}\n", j.dump());
   } else if (!f.quiet) {
     fmt::print("{} at step {}: {}checkpoint {}, curve {}\n", r.finished ? "finished" : "stopped", r.step,
                r.steps_done > 0 ? fmt::format("loss {:.4f}, ", r.loss) : "nothing was left to do, ", r.checkpoint,
                r.curve);
+    if (!f.audit.empty()) {
+      fmt::print("audit: {} grains computed a second time, with equal bits\n", r.audited);
+    }
   }
   return 0;
 }
@@ -179,6 +187,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
                 "Go on from a checkpoint of the recipe with this fingerprint, though it is another one");
   c->add_option("--micro-grains", f->options.micro_grains, "Most grains computed at once: less memory, the same bits")
       ->check(at_least(1));
+  c->add_option("--audit", f->audit,
+                "Share of all grains that another worker computes again and compares, such as 1/100");
   c->add_option("--world", f->world, "With --plan: what each of this many ranks would take")->check(at_least(1));
   c->add_flag("--plan", f->plan, "Say what memory the run takes, and run nothing");
   c->add_flag("--quiet", f->quiet, "No progress");

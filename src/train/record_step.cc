@@ -1,4 +1,4 @@
-// A step's gradients as a graph (Stepper::record).
+// What others than the run itself want of a step: its graph, and an audit.
 #include "base/error.h"
 #include "tensor/trace.h"
 #include "train/step.h"
@@ -24,6 +24,17 @@ Stepper::Recorded Stepper::record(const TrainState& state, const data::Batch& pa
     out.names.emplace_back(name);
   }
   return out;
+}
+
+void Stepper::set_audit(AuditOptions options) {
+  std::vector<std::string> names;
+  for (const nn::ParameterSpec& s : specs_) {
+    names.push_back(s.name);
+  }
+  if (shared_ < specs_.size() && !whole_batch()) {
+    names.push_back(specs_[shared_].name + " in the logits");
+  }
+  audit_ = Audit(std::move(options), recipe_.seed, std::move(names));
 }
 
 }  // namespace isotone::train

@@ -156,6 +156,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
           o.accept_recipe);
   RunResult result;
   Stepper stepper(s.config, r, o.micro_grains_of(r), ranks);
+  stepper.set_audit(o.audit);
   std::optional<TrainState> resumed = find_checkpoint(r, stepper.shards(), o, observer, result.checkpoint);
   TrainState state;
   dist::together(ranks,
@@ -196,6 +197,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& observer,
     report.step = state.step;
     report.steps = r.steps;
     ++result.steps_done;
+    result.audited += done.audited;
     report.loss = result.loss = done.loss;
     report.grad_norm = done.grad_norm;
     report.grain_losses = done.grain_losses;

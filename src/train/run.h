@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dist/communicator.h"
+#include "train/audit.h"
 #include "train/recipe.h"
 
 namespace isotone::train {
@@ -21,6 +22,7 @@ struct RunOptions {
   std::int64_t stop_after = 0;
   /// Most grains computed at once; 0: chosen from the grain's length. Never shows in a result.
   std::int64_t micro_grains = 0;
+  AuditOptions audit;  ///< no grain by default
   /// Most grains computed at once for this recipe.
   [[nodiscard]] std::int64_t micro_grains_of(const Recipe& recipe) const;
 };
@@ -49,6 +51,7 @@ struct RunResult {
   std::string checkpoint;       ///< newest one written or found
   std::string curve;            ///< SVG of the loss
   std::size_t planned_peak_bytes = 0;
+  std::int64_t audited = 0;  ///< grains of this call that were computed a second time, with equal bits
 };
 
 /// What a run would take of some ranks, before anything runs. Bytes; messages on their way are not counted.

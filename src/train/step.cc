@@ -163,6 +163,7 @@ Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& 
   Tensors out = (whole_batch() ? whole_ : micro_)(arguments_of(parameters, batch, weight));
   loss.add(out[0].to_floats());
   grain_losses_.add(batch, out[0]);
+  audit_.note(batch, out);
   out.erase(out.begin());
   return out;
 }
@@ -205,7 +206,12 @@ StepResult Stepper::step(TrainState& state, const data::Batch& batch) {
     const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
     std::vector<ExactSum> sums(2);  // of the losses, and of the gradients' squares
     grain_losses_.start(batch.grains);
+    audit_.start(state.step);
     total = sum_of_rounds(parameters, batch, weight, sums[0]);
+    const auto again = [&](const data::Batch& part) {
+      return (whole_batch() ? whole_ : micro_)(arguments_of(parameters, part, weight));
+    };
+    result.audited = audit_.check(batch, again, shards_.ranks());
     add_squares(total, sums[1]);
     sums = dist::exact_all_reduce(shards_.ranks(), std::move(sums));
     result.grain_losses = grain_losses_.gather(shards_.ranks());

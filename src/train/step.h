@@ -5,6 +5,7 @@
 #include "data/grains.h"
 #include "models/model.h"
 #include "tensor/transforms.h"
+#include "train/audit.h"
 #include "train/checkpoint.h"
 #include "train/grain_hashes.h"
 #include "train/recipe.h"
@@ -17,6 +18,7 @@ struct StepResult {
   float grad_norm = 0.0F;   ///< before clipping
   std::int64_t tokens = 0;  ///< learned ones
   std::vector<std::uint64_t> grain_losses;  ///< of each grain, a hash of its tokens' losses (grain_hashes.h)
+  std::int64_t audited = 0;                 ///< grains that were computed a second time, by all ranks together
 };
 
 class Stepper {
@@ -27,6 +29,8 @@ class Stepper {
 
   /// How a state lies on the ranks; `state` below is this rank's.
   [[nodiscard]] const Shards& shards() const { return shards_; }
+  /// Computes a share of all grains a second time from now on (audit.h). The same on every rank.
+  void set_audit(AuditOptions options);
   /// Does step `state.step` on the global batch and counts it. Throws Error naming the first tensor that is not finite,
   /// on every rank the same; the state is then as before.
   StepResult step(TrainState& state, const data::Batch& batch);
@@ -74,6 +78,7 @@ class Stepper {
   Shards shards_;
   nn::Parameters tables_;
   GrainHashes grain_losses_;
+  Audit audit_{{}, 0, {}};
   Compiled micro_, whole_, forward_, add_, join_, update_;
 };
 
