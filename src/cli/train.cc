@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <stop_token>
 
+#include "backends/cpu/other_kernels.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/common_flags.h"
-#include "cli/common_other_kernels.h"
 #include "cli/common_signals.h"
 #include "dist/silent_rank.h"
 #include "train/run.h"
@@ -135,7 +135,7 @@ int run(Flags& f) {
     return show_plan(recipe, f);
   }
   if (!f.audit.empty()) {
-    f.options.audit = {train::parse_share(f.audit), with_other_kernels};
+    f.options.audit = {train::parse_share(f.audit), cpu::with_other_kernels};
   }
   const SaveAndStop signals;
   const bool terminal = isatty(STDERR_FILENO) != 0;

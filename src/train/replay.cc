@@ -169,7 +169,9 @@ Replayed replay(const RunsCompared& runs, const ReplayOptions& options) {
   }
   const bool grain_known = runs.step.has_value() && !out.by_checkpoint && runs.step->grains > 0;
   out.grain = grain_known ? runs.step->first_grain : 0;
-  compare_with_reference(player, options, out);
+  if (options.reference != nullptr) {
+    compare_with_reference(player, options, out);
+  }
   const MetricsLine mine = player.step();
   const auto like = [&](const RunFiles& run) {
     return out.by_checkpoint ? player.is(run.checkpoints.at(out.step)) : agrees(mine, run.metrics.at(out.step));

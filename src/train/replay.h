@@ -23,7 +23,7 @@ struct Replayed {
 };
 
 struct ReplayOptions {
-  /// Runs operations by their scalar definitions.
+  /// Runs operations by their scalar definitions; null: they are not compared with this machine's kernels.
   std::shared_ptr<device::Device> reference;
   std::function<void(const std::string&)> on_note;
   std::function<void(std::size_t, std::size_t)> on_operation;  ///< done, of all
