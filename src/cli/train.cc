@@ -8,6 +8,7 @@
 #include <optional>
 #include <stop_token>
 
+#include "backends/cpu/other_kernels.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/common_flags.h"
@@ -21,7 +22,7 @@ namespace isotone::cli {
 namespace {
 
 struct Flags {
-  std::string recipe, out;
+  std::string recipe, out, audit;
   std::optional<std::string> simulate;
   std::int64_t steps = 0;
   train::RunOptions options;
@@ -150,12 +151,16 @@ int run_on(dist::Communicator& ranks, const train::Recipe& recipe, const Flags& 
     const nlohmann::json j{
         {"step", r.step},         {"loss", r.steps_done > 0 ? nlohmann::json(r.loss) : nlohmann::json()},
         {"finished", r.finished}, {"checkpoint", r.checkpoint},
-        {"curve", r.curve},       {"planned_peak_bytes", r.planned_peak_bytes}};
+        {"curve", r.curve},       {"planned_peak_bytes", r.planned_peak_bytes},
+        {"audited", r.audited}};
     fmt::print("{}\n", j.dump());
   } else if (!f.quiet) {
     fmt::print("{} at step {}: {}checkpoint {}, curve {}\n", r.finished ? "finished" : "stopped", r.step,
                r.steps_done > 0 ? fmt::format("loss {:.4f}, ", r.loss) : "nothing was left to do, ", r.checkpoint,
                r.curve);
+    if (!f.audit.empty()) {
+      fmt::print("audit: {} grains computed a second time, with equal bits\n", r.audited);
+    }
   }
   return 0;
 }
@@ -176,6 +181,9 @@ int run(Flags& f) {
   if (f.simulate.has_value()) {
     show_simulation(train::simulate(recipe, f.options, *f.simulate), f.json);
     return 0;
+  }
+  if (!f.audit.empty()) {
+    f.options.audit = {train::parse_share(f.audit), cpu::with_other_kernels};
   }
   const SaveAndStop signals;
   const dist::RankEnvironment place = dist::rank_environment([](const char* name) { return std::getenv(name); });
@@ -218,6 +226,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
   c->add_option("--tensorboard", f->options.tensorboard, "Folder of event files, in place of the recipe's");
   c->add_option("--prometheus", f->options.prometheus,
                 "File of figures, replaced at each step, in place of the recipe's");
+  c->add_option("--audit", f->audit,
+                "Share of all grains that another worker computes again and compares, such as 1/100");
   c->add_option("--world", f->world, "With --plan: what each of this many ranks would take")->check(at_least(1));
   c->add_option("--simulate", f->simulate,
                 "Say what a step would take on machines such as \"1024 x H100, 400 Gb/s, tensor 8\", and run nothing");

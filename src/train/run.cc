@@ -13,6 +13,7 @@
 #include "train/setup.h"
 #include "train/step.h"
 #include "train/watch.h"
+#include "train/workers.h"
 
 namespace isotone::train {
 
@@ -166,6 +167,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
           o.accept_recipe);
   RunResult result;
   Stepper stepper(s.config, r, o.micro_grains_of(r), ranks);
+  stepper.set_audit(o.audit);
   std::optional<TrainState> resumed = find_checkpoint(r, stepper.shards(), o, observer, result.checkpoint);
   TrainState state;
   dist::together(ranks,
@@ -186,6 +188,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
   }
   watch.start(s.config, stepper);
   stepper.set_timeline(watch.timeline());
+  note_session(r.out, state.step, ranks);
   Saver saver(r, s, stepper.shards(), observer, result);
   const std::int64_t per_step = r.rounds * r.grains, first = state.step;
   std::int64_t saved_step = result.checkpoint.empty() ? -1 : state.step;
@@ -208,6 +211,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
     report.step = state.step;
     report.steps = r.steps;
     ++result.steps_done;
+    result.audited += done.audited;
     report.loss = result.loss = done.loss;
     report.grad_norm = done.grad_norm;
     report.grain_losses = done.grain_losses;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dist/communicator.h"
+#include "train/audit.h"
 #include "train/recipe.h"
 
 namespace isotone::train {
@@ -24,6 +25,7 @@ struct RunOptions {
   /// Files to watch the run by (watch.h), "" for none: a timeline of all ranks; event files, in this folder; figures
   /// for Prometheus. The last two in place of the recipe's.
   std::string timeline, tensorboard, prometheus;
+  AuditOptions audit;  ///< no grain by default
   /// Most grains computed at once for this recipe.
   [[nodiscard]] std::int64_t micro_grains_of(const Recipe& recipe) const;
 };
@@ -62,6 +64,7 @@ struct RunResult {
   std::string checkpoint;       ///< newest one written or found
   std::string curve;            ///< SVG of the loss
   std::size_t planned_peak_bytes = 0;
+  std::int64_t audited = 0;  ///< grains of this call that were computed a second time, with equal bits
 };
 
 /// What a run would take of some ranks, before anything runs. Bytes; messages on their way are not counted.

@@ -178,7 +178,7 @@ MeshFunction::Places Stepper::places(Want want) const {
   return p;
 }
 
-Tensors Stepper::arguments(const nn::Parameters& parameters, const data::Batch& batch, float weight) const {
+Tensors Stepper::arguments_of(const nn::Parameters& parameters, const data::Batch& batch, float weight) const {
   Tensors out;
   for (const nn::ParameterSpec& s : specs_) {
     out.push_back(parameters.at(s.name));
@@ -209,9 +209,10 @@ Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& 
     return add_(both);
   }
   const Timed timed(timeline_, "gradients", Work::compute);
-  Tensors out = gradient_step()(arguments(parameters, batch, weight), argument_types(batch.grains));
+  Tensors out = gradient_step()(arguments_of(parameters, batch, weight), argument_types(batch.grains));
   add_losses(out[0], loss);
   grain_losses_.add(batch, out[0]);
+  audit_.note(batch, out);
   out.erase(out.begin());
   return out;
 }
@@ -266,7 +267,12 @@ StepResult Stepper::step(TrainState& state, const data::GlobalBatch& batch) {
     const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
     std::vector<ExactSum> sums(2);  // of the losses, and of the gradients' squares
     grain_losses_.start(batch.grains());
+    audit_.start(state.step);
     total = sum_of_rounds(parameters, batch, weight, sums[0]);
+    const auto again = [&](const data::Batch& part) {
+      return gradient_step()(arguments_of(parameters, part, weight), argument_types(part.grains));
+    };
+    result.audited = audit_.check(batch, again, grid_.data());
     for (std::size_t i = 0; i < total.size(); ++i) {
       if (shards_.counts(i)) {
         add_squares(total[i], sums[1]);
@@ -361,7 +367,7 @@ double Stepper::evaluate(const TrainState& state, const data::GlobalBatch& batch
   const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
   ExactSum sum;
   for_own_parts(batch, [&](const data::Batch& part, std::int64_t) {
-    add_losses(forward_(arguments(parameters, part, 1.0F), argument_types(part.grains))[0], sum);
+    add_losses(forward_(arguments_of(parameters, part, 1.0F), argument_types(part.grains))[0], sum);
   });
   return dist::exact_all_reduce(shards_.ranks(), sum).round() /
          static_cast<double>(std::max<std::int64_t>(1, census.learned));

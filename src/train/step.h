@@ -6,6 +6,7 @@
 #include "data/batch.h"
 #include "models/model.h"
 #include "tensor/transforms.h"
+#include "train/audit.h"
 #include "train/checkpoint.h"
 #include "train/grain_hashes.h"
 #include "train/mesh_function.h"
@@ -20,6 +21,7 @@ struct StepResult {
   std::int64_t tokens = 0;  ///< learned ones
   std::string batch_sha256;
   std::vector<std::uint64_t> grain_losses;  ///< of each grain, a hash of its tokens' losses (grain_hashes.h)
+  std::int64_t audited = 0;                 ///< grains that were computed a second time, by all ranks together
 };
 
 class Stepper {
@@ -30,6 +32,8 @@ class Stepper {
 
   /// How a state lies on the ranks; `state` below is this rank's.
   [[nodiscard]] const Shards& shards() const { return shards_; }
+  /// Computes a share of all grains a second time from now on (audit.h). The same on every rank.
+  void set_audit(AuditOptions options);
   /// Does step `state.step` on the global batch and counts it. Throws Error naming the first tensor that is not finite,
   /// on every rank the same; the state is then as before.
   StepResult step(TrainState& state, const data::GlobalBatch& batch);
@@ -39,6 +43,14 @@ class Stepper {
   [[nodiscard]] std::int64_t grains_at_once() const;
   /// Where the parts of a step are written down; null: nowhere.
   void set_timeline(Timeline* timeline) { timeline_ = timeline; }
+  /// Losses and gradients of some grains as a graph that nothing has rewritten yet, with what it reads: for whoever
+  /// looks at a step operation by operation. Of a process that is alone.
+  struct Recorded {
+    ir::Graph graph;
+    std::vector<device::BufferPtr> inputs;
+    std::vector<std::string> names;  ///< of the inputs; tables that the model captures have none
+  };
+  Recorded record(const TrainState& state, const data::Batch& part, float weight);
   /// Memory of the gradient step's plan for a micro-batch of `grains`, known before anything runs. Bytes.
   device::MemoryReport memory(std::int64_t grains);
   /// Bytes that this rank sends in a step to the others of its model.
@@ -61,7 +73,7 @@ class Stepper {
   [[nodiscard]] std::vector<Type> argument_types(std::int64_t grains) const;
   [[nodiscard]] MeshFunction::Places places(Want want) const;
   [[nodiscard]] ir::Placement token_placement() const;
-  [[nodiscard]] Tensors arguments(const nn::Parameters& parameters, const data::Batch& batch, float weight) const;
+  [[nodiscard]] Tensors arguments_of(const nn::Parameters& parameters, const data::Batch& batch, float weight) const;
   /// Adds the losses of a part of the batch to `sum`, on one rank of those that have them.
   void add_losses(const Tensor& losses, ExactSum& sum) const;
   [[nodiscard]] MeshFunction& gradient_step() { return whole_batch() ? whole_ : micro_; }
@@ -87,6 +99,7 @@ class Stepper {
   nn::Parameters tables_;
   GrainHashes grain_losses_;
   Timeline* timeline_ = nullptr;
+  Audit audit_{{}, 0, {}};
   MeshFunction micro_, whole_, forward_;
   Compiled add_, join_, update_;
 };

@@ -87,7 +87,7 @@ def check_disk(folder, model, text):
     out = folder / "full"
     fails([recipe, "--out", out], str(out), preexec=small_files)
     assert t.checkpoints(out) == [], "no half checkpoint may stay"
-    assert all(p.name in ("metrics.jsonl", "loss.svg", "run.lock") for p in out.iterdir()), list(out.iterdir())
+    assert all(p.name in ("metrics.jsonl", "loss.svg", "run.lock", "workers.jsonl") for p in out.iterdir()), list(out.iterdir())
     t.ok("train", recipe, "--out", out, "--quiet")
     whole = t.hashes(out)
     # A full disk in the middle: what was saved stays whole, and the run goes on to the same bits once there is room.

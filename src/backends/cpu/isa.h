@@ -25,7 +25,7 @@ Isa current_isa();
 /// Why current_isa() is what it is, in a few words for people.
 std::string isa_reason();
 
-/// For tests: use `isa` from now on (it must be supported), without tile units. Not to be called while a kernel runs.
+/// For tests and audits: use `isa` from now on (it must be supported), without tile units. Not to be called while a kernel runs.
 void set_isa(Isa isa);
 
 /// Whether processor and operating system offer bf16 tile units (AMX). The first call asks the system for them, once
@@ -36,7 +36,7 @@ bool amx_supported();
 /// set.
 bool amx_in_use();
 
-/// For tests: use tile units, or not, beside the current set, which must be an avx512 where they are used.
+/// For tests and audits: use tile units, or not, beside the current set, which must be an avx512 where they are used.
 void set_amx(bool use);
 
 }  // namespace isotone::cpu
