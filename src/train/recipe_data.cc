@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "data/order.h"
 #include "train/recipe.h"
 #include "train/recipe_toml.h"
@@ -116,6 +117,10 @@ std::vector<data::SourceSpec> Recipe::training_sources() const {
 
 data::SourceSpec Recipe::validation_source() const {
   return {kValidationName, kind, field, validation, 1};
+}
+
+std::string Recipe::built_folder() const {
+  return built.empty() ? join_path(out, "data") : built;
 }
 
 data::Mixture Recipe::mixture() const {
