@@ -42,8 +42,9 @@ RecipeFields data_fields(const RecipeFields& recipe, const RecipeFields& content
 std::string data_sha256(const Recipe& r, const RecipeFields& contents) {
   Sha256 hash;
   for (const auto& [key, value] : data_fields(r.fields(), contents)) {
-    const bool only_names = key.ends_with(".files") || key.ends_with(".kind") || key.ends_with(".field") ||
-                            key == "data.validation" || key == "data.tokenizer";
+    const bool only_names = key == "data.validation" || key == "data.tokenizer" ||
+                            (!key.starts_with("data.stages.") &&  // there, the last word is a source's name
+                             (key.ends_with(".files") || key.ends_with(".kind") || key.ends_with(".field")));
     if (!only_names) {
       hash.update(fmt::format("{} = {}\n", key, value));
     }
