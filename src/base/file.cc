@@ -333,6 +333,14 @@ std::uint64_t file_size(const std::string& path) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
+std::int64_t modified_ns(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    fail_errno(path, "read the time of change", errno);
+  }
+  return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
 void make_folders(const std::string& path) {
   std::error_code code;
   std::filesystem::create_directories(without_trailing_slash(path), code);

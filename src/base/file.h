@@ -115,6 +115,8 @@ bool path_exists(const std::string& path);
 bool is_folder(const std::string& path);
 /// Size in bytes of a regular file; throws Error otherwise.
 std::uint64_t file_size(const std::string& path);
+/// When the file was last changed, nanoseconds since 1970.
+std::int64_t modified_ns(const std::string& path);
 /// Creates the folder and its parents; nothing happens where it exists.
 void make_folders(const std::string& path);
 /// Names (not paths) in a folder, sorted; "." and ".." left out.

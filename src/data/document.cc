@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "data/pieces.h"
 #include "formats/json_text.h"
+#include "text/utf8.h"
 
 namespace isotone::data {
 
@@ -30,11 +31,15 @@ Document encode_text(std::string_view text, const text::Tokenizer& tokenizer) {
 }
 
 /// Calls `encode` for each line that is not blank.
-std::int64_t read_lines(const std::string& path, std::function<Document(std::string_view)> encode,
+std::int64_t read_lines(const std::string& path, const std::function<Document(std::string_view)>& encode,
                         const DocumentSink& sink) {
   const MappedFile file(path);
   const std::string_view text = text_of(file);
-  PieceQueue queue(path, std::move(encode), sink);
+  const auto checked = [&](std::string_view line) {
+    require(text::repair_utf8(line) == line, "the line is not UTF-8");
+    return encode(line);
+  };
+  PieceQueue queue(path, checked, sink);
   std::int64_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
     ++number;

@@ -111,6 +111,7 @@ CheckpointWriter::CheckpointWriter(std::string folder, const TrainState& state, 
   manifest_.tokens = state.tokens;
   manifest_.recipe = std::move(recipe.fingerprint);
   manifest_.fields = std::move(recipe.fields);
+  manifest_.contents = std::move(recipe.contents);
   manifest_.earlier = state.earlier;
   for (const auto& [name, content] : files_of(text)) {
     manifest_.files[name] = sha256_hex(*content);
@@ -202,21 +203,40 @@ void save_checkpoint(const std::string& folder, const TrainState& state, const M
 
 namespace {
 
-/// Whether the run goes on from another recipe's checkpoint. Throws OtherRun unless that is accepted.
+/// Whether both read the same tokens, as far as both say. A tokenizer written down another way may give equal ones.
+bool same_tokens(RecipeFields there, RecipeFields here) {
+  if (there.empty() || here.empty()) {
+    return true;
+  }
+  there.erase("data.tokenizer");
+  here.erase("data.tokenizer");
+  return there == here;
+}
+
+/// Whether the run goes on from another recipe's checkpoint, or from other data. Throws OtherRun unless that is
+/// accepted.
 bool of_other_recipe(const std::string& path, const Manifest& m, const RunRecipe& recipe) {
   constexpr std::size_t kShort = 16;  // digits of a fingerprint that tell it from others
-  if (m.recipe == recipe.fingerprint) {
+  const bool same_recipe = m.recipe == recipe.fingerprint;
+  if (same_recipe && same_tokens(m.contents, recipe.contents)) {
     return false;
   }
   if (!recipe.accepted.empty() && m.recipe.starts_with(recipe.accepted)) {
     return true;
   }
+  const std::string accept = fmt::format("--accept-recipe {}", m.recipe.substr(0, kShort));
+  if (same_recipe) {
+    throw OtherRun(
+        fmt::format("{}: the recipe is this one, but what its data files hold has changed: {}; bring the old "
+                    "files back, use another out folder, --resume never, or go on with the new ones with {}",
+                    path, recipe_differences(m.contents, recipe.contents), accept));
+  }
   const std::string keys =
       m.fields.empty() ? "an older program wrote it and kept no keys" : recipe_differences(m.fields, recipe.fields);
   throw OtherRun(
       fmt::format("{}: the checkpoint was made by another recipe ({}): {}; use that one, another out folder, --resume "
-                  "never, or go on under this recipe with --accept-recipe {}",
-                  path, m.recipe.substr(0, kShort), keys, m.recipe.substr(0, kShort)));
+                  "never, or go on under this recipe with {}",
+                  path, m.recipe.substr(0, kShort), keys, accept));
 }
 
 TrainState load_part(const std::string& folder, const RunRecipe& recipe, const Shards& shards) {

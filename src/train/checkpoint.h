@@ -32,6 +32,7 @@ struct RunRecipe {
   RecipeFields fields;
   /// A checkpoint whose recipe has this fingerprint (or one that begins so) is taken as well.
   std::string accepted;
+  RecipeFields contents = {};  ///< of its data (RunData); none where that is not known
 };
 
 /// The files beside the weights that make a checkpoint a model.

@@ -60,13 +60,17 @@ std::map<std::string, std::string> checksums(const Json& object, const char* key
   return out;
 }
 
-RecipeFields fields_of(const Json& object) {
-  require(object.is_object(), "'recipe_fields' is no object");
+RecipeFields fields_of(const Json& manifest, const char* name) {
+  if (!manifest.contains(name)) {
+    return {};
+  }
+  const Json& object = manifest[name];
+  require(object.is_object(), "'{}' is no object", name);
   RecipeFields out;
   for (const auto& [key, value] : object.items()) {
     const bool list =
         value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_string(); });
-    require(list || value.is_string() || value.is_number(), "'recipe_fields' has {} for '{}'",
+    require(list || value.is_string() || value.is_number(), "'{}' has {} for '{}'", name,
             json_line(value).substr(0, 40), key);
     out[key] = json_line(value);
   }
@@ -95,9 +99,8 @@ Manifest parse(const std::string& content) {
   if (j.contains("files")) {
     m.files = checksums(j, "files");
   }
-  if (j.contains("recipe_fields")) {
-    m.fields = fields_of(j["recipe_fields"]);
-  }
+  m.fields = fields_of(j, "recipe_fields");
+  m.contents = fields_of(j, "data");
   if (j.contains("earlier_recipes")) {
     require(j["earlier_recipes"].is_array(), "'earlier_recipes' is no list");
     for (const Json& e : j["earlier_recipes"]) {
@@ -131,9 +134,11 @@ Manifest read_manifest(const std::string& folder) {
 std::string manifest_json(const Manifest& m) {
   nlohmann::json j{{"format", kFormat},  {"numerics", m.numerics}, {"profile", m.profile}, {"step", m.step},
                    {"tokens", m.tokens}, {"recipe", m.recipe},     {"sha256", m.tensors},  {"files", m.files}};
-  j["recipe_fields"] = nlohmann::json::object();
-  for (const auto& [key, value] : m.fields) {
-    j["recipe_fields"][key] = nlohmann::json::parse(value);
+  for (const auto& [name, fields] : {std::pair{"recipe_fields", &m.fields}, {"data", &m.contents}}) {
+    j[name] = nlohmann::json::object();
+    for (const auto& [key, value] : *fields) {
+      j[name][key] = nlohmann::json::parse(value);
+    }
   }
   for (const EarlierRecipe& e : m.earlier) {
     j["earlier_recipes"].push_back({{"recipe", e.fingerprint}, {"steps", e.steps}});

@@ -21,8 +21,9 @@ struct Manifest {
   int numerics = 0;     ///< version of the contract
   std::string profile;  ///< of the contract
   std::int64_t step = 0, tokens = 0;
-  std::string recipe;   ///< its fingerprint
-  RecipeFields fields;  ///< of the recipe; none in manifests of older programs
+  std::string recipe;     ///< its fingerprint
+  RecipeFields fields;    ///< of the recipe; none in manifests of older programs
+  RecipeFields contents;  ///< hashes of its data (RunData); none in manifests of older programs
   std::vector<EarlierRecipe> earlier;
   std::map<std::string, std::string> tensors;  ///< SHA-256 of each tensor's bytes
   std::map<std::string, std::string> files;    ///< SHA-256 of the text files; none in manifests of older programs

@@ -73,6 +73,8 @@ struct Recipe {
   [[nodiscard]] std::vector<data::SourceSpec> training_sources() const;
   [[nodiscard]] data::SourceSpec validation_source() const;
   [[nodiscard]] data::Mixture mixture() const;
+  /// Where its built data lies, if there is any: `built`, or "data" in the out folder.
+  [[nodiscard]] std::string built_folder() const;
 
   /// SHA-256 over everything above that decides numbers (not built, out, tensorboard, prometheus, keep,
   /// checkpoint_every, recompute, data_mode, context, tensor).

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "data/order.h"
 #include "train/recipe.h"
 #include "train/recipe_toml.h"
@@ -98,11 +99,10 @@ void check_data(const std::string& name, Recipe& r) {
       require(names.contains(source), "{}: data.stages.{}.weights: there is no source '{}'", name, stage.name, source);
     }
   }
-  // A step's place in the data is a whole number that must not overflow.
-  constexpr std::int64_t kMostGrains = std::int64_t{1} << 60;
-  const std::int64_t steps = std::max(r.steps, r.stages.empty() ? 0 : r.stages.back().from_step);
-  require(r.rounds * r.grains <= kMostGrains / steps, "{}: {} steps of {} rounds of {} grains are over {} grains", name,
-          steps, r.rounds, r.grains, kMostGrains);
+  // So that every place in the data is a whole number that does not overflow.
+  constexpr std::int64_t kMostGrains = std::int64_t{1} << 24;
+  require(r.rounds * r.grains <= kMostGrains, "{}: {} rounds of {} grains are over {} grains a step", name, r.rounds,
+          r.grains, kMostGrains);
   try {
     static_cast<void>(r.mixture());
   } catch (const Error& e) {
@@ -116,6 +116,10 @@ std::vector<data::SourceSpec> Recipe::training_sources() const {
 
 data::SourceSpec Recipe::validation_source() const {
   return {kValidationName, kind, field, validation, 1};
+}
+
+std::string Recipe::built_folder() const {
+  return built.empty() ? join_path(out, "data") : built;
 }
 
 data::Mixture Recipe::mixture() const {

@@ -22,9 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// The checkpoints that rank 0 sees, newest first.
-std::vector<std::string> agreed_checkpoints(const Recipe& r, dist::Communicator& ranks) {
+std::vector<std::string> agreed_checkpoints(const std::string& out, dist::Communicator& ranks) {
   std::vector<std::string> all;
-  dist::together(ranks, [&] { all = ranks.rank() == 0 ? list_checkpoints(r.out) : all; });
+  dist::together(ranks, [&] { all = ranks.rank() == 0 ? list_checkpoints(out) : all; });
   const std::string text = dist::text_of_rank_0(ranks, fmt::format("{}", fmt::join(all, "\n")));
   all.clear();
   for (std::size_t at = 0; at < text.size();) {
@@ -35,27 +35,27 @@ std::vector<std::string> agreed_checkpoints(const Recipe& r, dist::Communicator&
   return all;
 }
 
-RunRecipe run_recipe(const Recipe& r, const RunOptions& o) {
-  return {r.fingerprint(), r.fields(), o.accept_recipe};
+RunRecipe run_recipe(const Recipe& r, const RunData& data, const RunOptions& o) {
+  return {r.fingerprint(), r.fields(), o.accept_recipe, data.contents};
 }
 
 /// The newest checkpoint that verifies; damaged ones are told about.
-std::optional<TrainState> find_checkpoint(const Recipe& r, const Shards& shards, const RunOptions& o,
-                                          const RunObserver& observer, std::string& from) {
+std::optional<TrainState> find_checkpoint(const RunRecipe& recipe, const std::string& out, const Shards& shards,
+                                          const RunOptions& o, const RunObserver& observer, std::string& from) {
   if (o.resume != "auto" && o.resume != "never") {
     from = o.resume;
-    return load_checkpoint(o.resume, run_recipe(r, o), shards);
+    return load_checkpoint(o.resume, recipe, shards);
   }
-  const std::vector<std::string> all = agreed_checkpoints(r, shards.ranks());
+  const std::vector<std::string> all = agreed_checkpoints(out, shards.ranks());
   if (o.resume == "never") {
-    require(all.empty(), "{}: there is a checkpoint already ({}); remove it, choose another --out, or resume", r.out,
+    require(all.empty(), "{}: there is a checkpoint already ({}); remove it, choose another --out, or resume", out,
             all.empty() ? "" : all[0]);
     return std::nullopt;
   }
   std::string first_fault;
   for (const std::string& folder : all) {
     try {
-      TrainState state = load_checkpoint(folder, run_recipe(r, o), shards);
+      TrainState state = load_checkpoint(folder, recipe, shards);
       from = folder;
       if (!first_fault.empty()) {
         observer.on_note(fmt::format("the last good checkpoint is {}", folder));
@@ -71,20 +71,20 @@ std::optional<TrainState> find_checkpoint(const Recipe& r, const Shards& shards,
       observer.on_note(fmt::format("damaged checkpoint left aside: {}", what));
     }
   }
-  require(all.empty(), "{}: no checkpoint is good; the newest: {}", r.out, first_fault);
+  require(all.empty(), "{}: no checkpoint is good; the newest: {}", out, first_fault);
   return std::nullopt;
 }
 
 /// Checkpoints of a run: written while it goes on, put in their place between two steps.
 class Saver {
  public:
-  Saver(const Recipe& recipe, const Setup& setup, const Shards& shards, const RunObserver& observer, RunResult& result)
-      : recipe_(recipe), setup_(setup), shards_(shards), observer_(observer), result_(result) {}
+  Saver(const Recipe& recipe, RunRecipe kept, const Setup& setup, const Shards& shards, const RunObserver& observer,
+        RunResult& result)
+      : recipe_(recipe), kept_(std::move(kept)), setup_(setup), shards_(shards), observer_(observer), result_(result) {}
 
   void begin(const TrainState& state) {
     finish();
-    writing_.emplace(join_path(recipe_.out, checkpoint_name(state.step)), state, setup_.text,
-                     RunRecipe{recipe_.fingerprint(), recipe_.fields(), {}}, shards_);
+    writing_.emplace(join_path(recipe_.out, checkpoint_name(state.step)), state, setup_.text, kept_, shards_);
   }
   /// Between two steps: every rank calls it.
   void look() {
@@ -113,6 +113,7 @@ class Saver {
 
  private:
   const Recipe& recipe_;
+  RunRecipe kept_;
   const Setup& setup_;
   const Shards& shards_;
   const RunObserver& observer_;
@@ -146,7 +147,6 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
                              }};
   std::optional<Setup> opened;
   std::optional<FolderLock> lock;  // rank 0's, until the run ends
-  RunData data;
   dist::together(ranks, [&] {
     opened.emplace(open_setup(r));
     make_folders(r.out);
@@ -165,10 +165,12 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
   require(o.accept_recipe.empty() || o.accept_recipe.size() >= 8,
           "--accept-recipe needs the recipe's fingerprint, at least 8 digits of it; '{}' is too short",
           o.accept_recipe);
+  const RunData data = open_data(r, s, ranks, observer.on_note);
   RunResult result;
   Stepper stepper(s.config, r, o.micro_grains_of(r), ranks);
   stepper.set_audit(o.audit);
-  std::optional<TrainState> resumed = find_checkpoint(r, stepper.shards(), o, observer, result.checkpoint);
+  std::optional<TrainState> resumed =
+      find_checkpoint(run_recipe(r, data, o), r.out, stepper.shards(), o, observer, result.checkpoint);
   TrainState state;
   dist::together(ranks,
                  [&] { state = resumed.has_value() ? std::move(*resumed) : fresh_state(r, s, stepper.shards()); });
@@ -180,7 +182,6 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
     }
   }
   s.files.reset();  // its mapped pages are no longer needed
-  dist::together(ranks, [&] { data = open_data(r, s); });
   result.planned_peak_bytes = stepper.memory(stepper.grains_at_once()).peak();
   std::optional<Metrics> metrics;
   if (ranks.rank() == 0) {
@@ -189,7 +190,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
   watch.start(s.config, stepper);
   stepper.set_timeline(watch.timeline());
   note_session(r.out, state.step, ranks);
-  Saver saver(r, s, stepper.shards(), observer, result);
+  Saver saver(r, run_recipe(r, data, o), s, stepper.shards(), observer, result);
   const std::int64_t per_step = r.rounds * r.grains, first = state.step;
   std::int64_t saved_step = result.checkpoint.empty() ? -1 : state.step;
   const auto begin = Clock::now();

@@ -123,6 +123,48 @@ TEST_F(ElasticRun, MovesBetweenWorlds) {
   expect_same(whole, moving, "step-000008");
 }
 
+TEST_F(ElasticRun, RanksReadShardsThatRankZeroBuilds) {
+  const Recipe whole = in("whole");
+  EXPECT_TRUE(run_alone(whole).finished);
+  Recipe built = in("built");
+  built.built = join_path(folder_, "shards");
+  RunOptions options;
+  options.stop_after = 3;
+  EXPECT_FALSE(run_on(3, built, options).finished);
+  EXPECT_TRUE(path_exists(join_path(built.built, "data-00000.grains")));
+  EXPECT_TRUE(run_on(2, built).finished);
+  expect_same(whole, built, "step-000008");
+}
+
+TEST_F(ElasticRun, ADamagedShardIsNamedOnEveryRank) {
+  Recipe r = in("damaged");
+  r.built = join_path(folder_, "shards");
+  RunOptions options;
+  options.stop_after = 1;
+  static_cast<void>(run_on(2, r, options));
+  const std::string shard = join_path(r.built, "data-00000.grains");
+  std::string bytes = read_text_file(shard);
+  for (std::size_t at = 200; at < bytes.size(); at += 4 * 64 + 8) {
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  }
+  write_file_atomic(shard, bytes);
+  std::mutex mutex;
+  std::vector<std::string> said;
+  dist::run_in_process(3, [&](dist::Communicator& ranks) {
+    try {
+      static_cast<void>(train::run(r, {}, {[](const auto&) {}, [](const auto&) {}}, {}, ranks));
+    } catch (const Error& e) {
+      const std::lock_guard lock(mutex);
+      said.emplace_back(e.what());
+    }
+  });
+  ASSERT_EQ(said.size(), 3U);
+  for (const std::string& text : said) {
+    EXPECT_NE(text.find("data-00000.grains: grain"), std::string::npos) << text;
+    EXPECT_NE(text.find("is damaged"), std::string::npos) << text;
+  }
+}
+
 TEST_F(ElasticRun, OneRanksStopRequestStopsAllAtOneStep) {
   const Recipe whole = in("whole"), stopped = in("stopped");
   static_cast<void>(run_alone(whole));

@@ -155,8 +155,8 @@ TEST_P(Elastic, AMovingRunIsAnUndisturbedOne) {
       std::vector<std::string> hashes;
       for (std::int64_t i = 0; i < c.steps; ++i) {
         const data::Batch batch = batch_of(c, state.step);
-        hashes.push_back(batch.sha256());
         const train::StepResult done = stepper.step(state, batch);
+        hashes.push_back(done.batch_sha256);
         now.losses.push_back(done.loss);
         now.norms.push_back(done.grad_norm);
       }
@@ -181,8 +181,8 @@ TEST_P(Elastic, AMovingRunIsAnUndisturbedOne) {
     EXPECT_EQ(seen.size(), 1U) << "ranks of " << leg.size << " loaded different states";
     for (std::int64_t i = 0; i < c.steps; ++i) {
       const data::Batch batch = batch_of(c, whole.step);
-      undisturbed_batches.push_back(batch.sha256());
       const train::StepResult done = one.step(whole, batch);
+      undisturbed_batches.push_back(done.batch_sha256);
       undisturbed.losses.push_back(done.loss);
       undisturbed.norms.push_back(done.grad_norm);
     }

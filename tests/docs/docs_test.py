@@ -35,7 +35,7 @@ def complaints(page):
             words = shlex.split(re.split(r" [|>&#]| 2>", found.group(1))[0], comments=True)
             command = next((w for w in words if not w.startswith("-") and w not in ("cpu", "interpreter")), "")
             known = flags_of("") | flags_of(command)
-            if command in ("bench", "checkpoint"):  # those with commands of their own
+            if command in ("bench", "checkpoint", "data"):  # commands with commands of their own
                 known |= flags_of(" ".join(words[words.index(command):][:2]))
             for word in words:
                 flag = word.split("=")[0]
