@@ -99,6 +99,7 @@ std::map<std::string, Setter> setters(Recipe& r) {
                           const std::string& w) { r.seed = static_cast<std::uint64_t>(integer(v, w, 0, INT64_MAX)); }},
       {"train.numerics", one_of(r.numerics, numerics_profile_names())},
       {"train.recompute", one_of(r.recompute, models::recompute_names())},
+      {"train.balance_loss", number(r.balance_loss, 0.0, 1e6)},
       {"train.eval_every", whole(r.eval_every, 0, kMany)},
       {"train.eval_grains", whole(r.eval_grains, 1, kMany)},
       {"train.checkpoint_every", whole(r.checkpoint_every, 0, kMany)},

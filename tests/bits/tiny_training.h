@@ -19,6 +19,7 @@ struct Case {
   std::int64_t micro = 8;
   std::string recompute = "none";
   std::string data_mode = "replicated";
+  double balance_loss = -1.0;  // as the configuration says
   ModelConfig config = tiny_config();
 };
 
@@ -60,6 +61,7 @@ inline train::Recipe recipe_of(const Case& c) {
   r.grain_tokens = c.tokens;
   r.dtype = c.dtype;
   r.recompute = c.recompute;
+  r.balance_loss = c.balance_loss;
   r.data_mode = c.data_mode;
   r.lr = 1e-2;
   r.steps = 10;

@@ -1,5 +1,6 @@
-// Operations over experts: where rows lie, and memory for the rows gathered by expert.
+// Operations over experts and by index: where rows lie, and memory for the rows gathered by expert.
 #include "backends/cpu/kernels/experts.h"
+#include "backends/cpu/kernels/indexed.h"
 #include "backends/cpu/planner.h"
 
 namespace isotone::cpu {
@@ -61,12 +62,49 @@ Step lower_expert_linear_grad(Lowering& l) {
   };
 }
 
+bool takes_gather(const ir::Graph& g, const ir::Instruction& i) {
+  return g.types[static_cast<std::size_t>(i.inputs[1])].dtype == DType::i32;
+}
+
+/// The kernel adds along the last axis in f32.
+bool takes_scatter_add(const ir::Graph& g, const ir::Instruction& i) {
+  const ir::Type& x = g.types[static_cast<std::size_t>(i.inputs[0])];
+  return x.dtype == DType::f32 && takes_gather(g, i) && i.attrs.integer("axis") == x.rank() - 1;
+}
+
+IndexedAxis axis_of(const ir::Type& x, const ir::Type& indices, std::int64_t axis) {
+  const auto a = static_cast<std::size_t>(axis);
+  IndexedAxis s{1, x.shape[a], indices.shape[a], 1};
+  for (std::size_t d = 0; d < x.shape.size(); ++d) {
+    (d < a ? s.outer : s.inner) *= d == a ? 1 : x.shape[d];
+  }
+  return s;
+}
+
+Step lower_gather(Lowering& l) {
+  const Arg x = l.dense(0), indices = l.dense(1);
+  const Arg y = l.out(0);
+  return [=, s = axis_of(x.type, indices.type, l.attrs().integer("axis"))](const Frame& f) {
+    gather(s, unit_bytes(x.dtype()), f.ptr(y), f.ptr(x), ids_of(f, indices));
+  };
+}
+
+Step lower_scatter_add(Lowering& l) {
+  const Arg x = l.dense(0), indices = l.dense(1), updates = l.dense(2);
+  const Arg y = l.out(0);
+  return [=, s = axis_of(x.type, indices.type, l.attrs().integer("axis"))](const Frame& f) {
+    scatter_add(s, f.ptr<float>(y), f.ptr<float>(x), ids_of(f, indices), f.ptr<float>(updates));
+  };
+}
+
 constexpr Kernel kKernels[] = {{"expert_linear", takes_experts, lower_expert_linear},
-                               {"expert_linear_grad", takes_experts, lower_expert_linear_grad}};
+                               {"expert_linear_grad", takes_experts, lower_expert_linear_grad},
+                               {"gather", takes_gather, lower_gather},
+                               {"scatter_add", takes_scatter_add, lower_scatter_add}};
 
 }  // namespace
 
-std::span<const Kernel> expert_kernels() {
+std::span<const Kernel> indexed_kernels() {
   return kKernels;
 }
 
