@@ -17,27 +17,6 @@
 namespace isotone::bits {
 namespace {
 
-/// Heads whose width is not hidden_size / heads, and an output projection of its own.
-ModelConfig tiny_qwen3() {
-  ModelConfig c = tiny_config();
-  c.architecture = "Qwen3ForCausalLM";
-  c.model_type = "qwen3";
-  c.head_dim = 32;
-  c.tie_embeddings = false;
-  return c;
-}
-
-/// Of three layers the second is dense by name and the others have experts: more of them than most tokens, so that
-/// lists of all lengths come up, 0 among them.
-ModelConfig tiny_qwen3_moe() {
-  ModelConfig c = tiny_qwen3();
-  c.architecture = "Qwen3MoeForCausalLM";
-  c.model_type = "qwen3_moe";
-  c.n_layers = 3;
-  c.experts = {.count = 11, .per_token = 3, .width = 40, .normalise = true, .dense_layers = {1}};
-  return c;
-}
-
 struct Variant {
   const char* name;
   DType dtype;
