@@ -41,9 +41,16 @@ Step lower_expert_linear(Lowering& l) {
   const Arg made = l.scratch(x.dtype(), y.elements());
   return [=, offsets = row_offsets(x)](const Frame& f) {
     const RowLists lists = rows_by_expert("expert_linear", ids_of(f, ids), w.dim(0), 1);
-    expert_linear({f.ptr(x), offsets, x.dim(3), x.dtype()},
-                  {f.ptr(w), w.dim(0), w.dim(1), w.dim(2), w.strides[0], w.strides[1], w.strides[2]}, lists,
-                  f.ptr<std::byte>(y), f.ptr<std::byte>(gathered), f.ptr<std::byte>(made));
+    ExpertWeights weights{f.ptr(w), w.dim(0), w.dim(1), w.dim(2), w.strides[0], w.strides[1], w.strides[2]};
+    CpuBuffer* buffer = f.buffer(w);
+    if (buffer != nullptr && buffer->constant() && w.contiguous() && buffer->bytes() == w.type.bytes() &&
+        w.dim(1) > 0) {
+      weights.packed = [&](std::int64_t expert) -> const PackedWeight& {
+        return buffer->packed(w.dtype(), w.dim(1), w.dim(2), expert);
+      };
+    }
+    expert_linear({f.ptr(x), offsets, x.dim(3), x.dtype()}, weights, lists, f.ptr<std::byte>(y),
+                  f.ptr<std::byte>(gathered), f.ptr<std::byte>(made));
   };
 }
 
