@@ -20,9 +20,10 @@ struct Architecture {
   std::string_view model_type;
 };
 
-constexpr std::array<Architecture, 3> kArchitectures = {{{"llama", "LlamaForCausalLM", "llama"},
+constexpr std::array<Architecture, 4> kArchitectures = {{{"llama", "LlamaForCausalLM", "llama"},
                                                          {"qwen2", "Qwen2ForCausalLM", "qwen2"},
-                                                         {"qwen3", "Qwen3ForCausalLM", "qwen3"}}};
+                                                         {"qwen3", "Qwen3ForCausalLM", "qwen3"},
+                                                         {"", "Qwen3MoeForCausalLM", "qwen3_moe"}}};
 
 /// Fields of one JSON object, with messages that name file and field.
 class Fields {
@@ -83,7 +84,7 @@ class Fields {
   }
 
   /// A number or a list of numbers.
-  [[nodiscard]] std::vector<std::int64_t> ids(const char* key) const {
+  [[nodiscard]] std::vector<std::int64_t> ids(const char* key, std::string_view item = "a token id") const {
     std::vector<std::int64_t> out;
     const Json* value = find(key);
     if (value == nullptr) {
@@ -92,7 +93,7 @@ class Fields {
     const Json list = value->is_array() ? *value : Json::array({*value});
     for (const Json& id : list) {
       if (!id.is_number_integer() || id.get<std::int64_t>() < 0) {
-        fail("{}: '{}' must be a token id or a list of them, found {}", what_, key, json_line(*value));
+        fail("{}: '{}' must be {} or a list of them, found {}", what_, key, item, json_line(*value));
       }
       out.push_back(id.get<std::int64_t>());
     }
@@ -132,6 +133,55 @@ double shortest_of_f32(double value) {
 
 }  // namespace
 
+namespace {
+
+/// What transformers takes where the file is silent (Qwen3MoeConfig).
+ExpertsConfig parse_experts(const Fields& f) {
+  ExpertsConfig e;
+  e.count = f.integer("num_experts", f.integer("num_local_experts", 128));  // as transformers 4 and 5 write it
+  e.per_token = f.integer("num_experts_per_tok", 8);
+  e.width = f.integer("moe_intermediate_size", 768);
+  e.normalise = f.boolean("norm_topk_prob", false);
+  e.sparse_step = f.integer("decoder_sparse_step", 1);
+  e.dense_layers = f.ids("mlp_only_layers", "a layer");
+  e.balance = f.boolean("output_router_logits", false);
+  e.balance_weight = f.number("router_aux_loss_coef", e.balance_weight);
+  return e;
+}
+
+void write_experts(const ExpertsConfig& e, Json& json) {
+  json["num_experts"] = e.count;
+  json["num_experts_per_tok"] = e.per_token;
+  json["moe_intermediate_size"] = e.width;
+  json["norm_topk_prob"] = e.normalise;
+  json["decoder_sparse_step"] = e.sparse_step;
+  json["mlp_only_layers"] = e.dense_layers;
+  json["output_router_logits"] = e.balance;
+  json["router_aux_loss_coef"] = e.balance_weight;
+}
+
+void check_experts(const ModelConfig& c, const std::string& what) {
+  constexpr std::int64_t kMostMatrices = 1 << 18;
+  const ExpertsConfig& e = c.experts;
+  require(e.count >= 1 && e.count <= kMostMatrices / c.n_layers,
+          "{}: num_experts is {}, from 1 to {} in each of {} layers was expected", what, e.count,
+          kMostMatrices / c.n_layers, c.n_layers);
+  require(e.per_token >= 1 && e.per_token <= e.count, "{}: num_experts_per_tok is {}, from 1 to {} was expected", what,
+          e.per_token, e.count);
+  require(e.width >= 1 && e.width <= 1 << 24, "{}: moe_intermediate_size is {}, from 1 to {} was expected", what,
+          e.width, 1 << 24);
+  require(e.sparse_step >= 1, "{}: decoder_sparse_step is {}, 1 or more was expected", what, e.sparse_step);
+  require(std::isfinite(e.balance_weight) && e.balance_weight >= 0,
+          "{}: router_aux_loss_coef is {}, 0 or more was expected", what, e.balance_weight);
+}
+
+}  // namespace
+
+bool ExpertsConfig::sparse(std::int64_t i) const {
+  return count > 0 && (i + 1) % sparse_step == 0 &&
+         std::find(dense_layers.begin(), dense_layers.end(), i) == dense_layers.end();
+}
+
 void check_model_config(const ModelConfig& c, const std::string& what) {
   const auto count = [&](std::string_view name, std::int64_t value, std::int64_t most) {
     require(value >= 1 && value <= most, "{}: {} is {}, from 1 to {} was expected", what, name, value, most);
@@ -151,6 +201,9 @@ void check_model_config(const ModelConfig& c, const std::string& what) {
           c.rope_theta);
   require(c.rms_norm_eps >= 0 && c.rms_norm_eps < 1, "{}: rms_norm_eps is {}, from 0 to 1 was expected", what,
           c.rms_norm_eps);
+  if (c.model_type == "qwen3_moe") {
+    check_experts(c, what);
+  }
   std::vector<std::int64_t> ids = c.eos_ids;
   ids.push_back(c.bos_id.value_or(0));
   for (const std::int64_t id : ids) {
@@ -211,6 +264,9 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   c.attention_bias = f.boolean("attention_bias", c.model_type == "qwen2");
   c.mlp_bias = f.boolean("mlp_bias", false);
   c.hidden_act = f.text("hidden_act", c.hidden_act);
+  if (c.model_type == "qwen3_moe") {
+    c.experts = parse_experts(f);
+  }
   c.sliding_window = f.boolean("use_sliding_window", true) ? f.integer("sliding_window", 0) : 0;
   c.dtype = dtype_of_text(f.text("dtype", f.text("torch_dtype", "")));
   if (const auto ids = f.ids("bos_token_id"); !ids.empty()) {
@@ -234,8 +290,8 @@ void apply_generation_config(ModelConfig& config, const std::string& json_text, 
 
 ModelConfig model_config_of_gguf(const Gguf& gguf) {
   const std::string arch(gguf.require_metadata("general.architecture").as_text());
-  const auto* const row =
-      std::find_if(kArchitectures.begin(), kArchitectures.end(), [&](const auto& a) { return a.gguf == arch; });
+  const auto* const row = std::find_if(kArchitectures.begin(), kArchitectures.end(),
+                                       [&](const auto& a) { return a.gguf == arch && !arch.empty(); });
   if (row == kArchitectures.end()) {
     fail("{}: the architecture '{}' is not known; known are llama, qwen2 and qwen3", gguf.path(), arch);
   }
@@ -316,6 +372,9 @@ std::string model_config_json(const ModelConfig& c) {
   json["rms_norm_eps"] = c.rms_norm_eps;
   json["rope_theta"] = c.rope_theta;
   json["rope_scaling"] = c.rope_scaling.empty() ? Json() : parse_json(c.rope_scaling, "rope_scaling");
+  if (c.experts.count > 0) {
+    write_experts(c.experts, json);
+  }
   json["attention_bias"] = c.attention_bias;
   json["mlp_bias"] = c.mlp_bias;
   json["tie_word_embeddings"] = c.tie_embeddings;

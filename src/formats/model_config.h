@@ -10,10 +10,24 @@
 
 namespace isotone {
 
+/// The feed-forward part of layers that have experts (Qwen3-MoE). No experts: a dense model.
+struct ExpertsConfig {
+  std::int64_t count = 0;                  ///< num_experts
+  std::int64_t per_token = 0;              ///< num_experts_per_tok
+  std::int64_t width = 0;                  ///< moe_intermediate_size
+  bool normalise = false;                  ///< norm_topk_prob: the weights of a token's experts add up to 1
+  std::int64_t sparse_step = 1;            ///< decoder_sparse_step: every so manyth layer has experts
+  std::vector<std::int64_t> dense_layers;  ///< mlp_only_layers: these have none
+  bool balance = false;                    ///< output_router_logits: training adds the balance loss
+  double balance_weight = 0.001;           ///< router_aux_loss_coef
+  /// Whether layer `i`, from 0, has experts.
+  [[nodiscard]] bool sparse(std::int64_t i) const;
+};
+
 /// A decoder's configuration. Counts are checked: positive, sane, and divisible where they must be.
 struct ModelConfig {
   std::string architecture;  ///< Hugging Face class name: "LlamaForCausalLM"
-  std::string model_type;    ///< "llama", "qwen2", "qwen3", ...
+  std::string model_type;    ///< "llama", "qwen2", "qwen3", "qwen3_moe", ...
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;
@@ -31,6 +45,7 @@ struct ModelConfig {
   std::vector<std::int64_t> eos_ids;  ///< any of them ends an answer; may be empty
   std::optional<std::int64_t> pad_id;
   std::string hidden_act = "silu";
+  ExpertsConfig experts;
   std::int64_t sliding_window = 0;  ///< tokens that attention looks back; 0: all
   std::optional<DType> dtype;       ///< of the weights, where the file says
   std::string rope_scaling;         ///< JSON text of the scaling rule; empty where there is none

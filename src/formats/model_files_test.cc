@@ -138,6 +138,41 @@ TEST(ModelConfigTest, SanityRulesOneByOne) {
   EXPECT_EQ(message_of([] { parse_model_config("[]", "c"); }), "c: must be a JSON object");
 }
 
+TEST(ModelConfigTest, Experts) {
+  const auto with = [](const std::string& fields) {
+    return parse_model_config(changed("\"llama\"", "\"qwen3_moe\"," + fields + "\"head_dim\":4"), "c");
+  };
+  const ModelConfig silent = with("");
+  EXPECT_EQ(silent.experts.count, 128);
+  EXPECT_EQ(silent.experts.per_token, 8);
+  EXPECT_EQ(silent.experts.width, 768);
+  EXPECT_FALSE(silent.experts.normalise);
+  EXPECT_EQ(with("\"num_local_experts\":16,").experts.count, 16);
+  const ModelConfig c = with(
+      R"("num_experts":9,"num_experts_per_tok":3,"moe_intermediate_size":5,"norm_topk_prob":true,"decoder_sparse_step":2,
+         "mlp_only_layers":[3],"output_router_logits":true,"router_aux_loss_coef":0.25,)");
+  std::string sparse;
+  for (int i = 0; i < 8; ++i) {
+    sparse += c.experts.sparse(i) ? 'x' : '-';
+  }
+  EXPECT_EQ(sparse, "-x---x-x");
+  const ModelConfig again = parse_model_config(model_config_json(c), "again");
+  EXPECT_EQ(model_config_json(again), model_config_json(c));
+  EXPECT_EQ(again.experts.balance_weight, 0.25);
+  EXPECT_FALSE(parse_model_config(kConfig, "c").experts.sparse(0));
+  const auto refusal = [&](const std::string& fields) { return message_of([&] { with(fields); }); };
+  EXPECT_EQ(refusal("\"num_experts\":0,"), "c: num_experts is 0, from 1 to 262144 in each of 1 layers was expected");
+  EXPECT_EQ(refusal("\"num_experts\":4611686018427387904,"),
+            "c: num_experts is 4611686018427387904, from 1 to 262144 in each of 1 layers was expected");
+  EXPECT_EQ(refusal("\"num_experts\":4,\"num_experts_per_tok\":5,"),
+            "c: num_experts_per_tok is 5, from 1 to 4 was expected");
+  EXPECT_EQ(refusal("\"moe_intermediate_size\":-1,"),
+            "c: moe_intermediate_size is -1, from 1 to 16777216 was expected");
+  EXPECT_EQ(refusal("\"decoder_sparse_step\":0,"), "c: decoder_sparse_step is 0, 1 or more was expected");
+  EXPECT_EQ(refusal("\"router_aux_loss_coef\":-1,"), "c: router_aux_loss_coef is -1, 0 or more was expected");
+  EXPECT_EQ(refusal("\"mlp_only_layers\":[-1],"), "c: 'mlp_only_layers' must be a layer or a list of them, found [-1]");
+}
+
 TEST(ModelNames, GgufToHuggingFace) {
   EXPECT_EQ(hugging_face_name("token_embd.weight"), "model.embed_tokens.weight");
   EXPECT_EQ(hugging_face_name("output_norm.weight"), "model.norm.weight");

@@ -1,10 +1,10 @@
-# The table of architectures is generated from the files here: foo.cc defines `const Architecture& foo()`.
+# The table of architectures is generated from the files here, from each `const Architecture& foo() {`.
 set(architectures "")
 foreach(source IN LISTS sources)
   file(READ ${source} text)
-  if(text MATCHES "const Architecture& ([a-z0-9_]+)\\(\\) {")
-    list(APPEND architectures ${CMAKE_MATCH_1})
-  endif()
+  string(REGEX MATCHALL "const Architecture& [a-z0-9_]+\\(\\) {" made "${text}")
+  list(TRANSFORM made REPLACE "const Architecture& ([a-z0-9_]+).*" "\\1")
+  list(APPEND architectures ${made})
 endforeach()
 set(declarations "")
 set(entries "")

@@ -14,42 +14,52 @@ namespace {
 
 struct Job {
   const nn::ParameterSpec* spec;
-  TensorView view;
+  std::vector<TensorView> views;  // the parameter's tensors in the files, one or a slice each
   DType to;
-  std::shared_ptr<std::vector<std::byte>> owned;  // where a conversion was needed
+  std::shared_ptr<std::vector<std::byte>> owned;  // where a copy was needed
   const void* data = nullptr;
 };
 
 /// The compute dtype of a file taken as it is: f32 unless its matrices are bf16.
 DType native_compute(const ModelFiles& files, const std::vector<nn::ParameterSpec>& specs) {
   for (const nn::ParameterSpec& s : specs) {
-    if (s.shape.size() == 2 && files.contains(s.name)) {
-      return files.tensor(s.name).dtype == DType::bf16 ? DType::bf16 : DType::f32;
+    const std::string& name = s.slices.empty() ? s.name : s.slices.front();
+    if (s.shape.size() >= 2 && files.contains(name)) {
+      return files.tensor(name).dtype == DType::bf16 ? DType::bf16 : DType::f32;
     }
   }
   return DType::f32;
 }
 
-void convert(Job& job) {
-  const bool aligned = reinterpret_cast<std::uintptr_t>(job.view.data.data()) % 16 == 0;
-  if (job.view.dtype == job.to && (aligned || is_quantised(job.to))) {
-    job.data = job.view.data.data();
-    return;
-  }
-  const auto elements = job.view.elements();
-  job.owned = std::make_shared<std::vector<std::byte>>(storage_bytes(job.to, elements));
-  if (job.view.dtype == job.to) {
-    std::memcpy(job.owned->data(), job.view.data.data(), job.owned->size());
-  } else if (job.to == DType::f32) {
-    dequantise(job.view.dtype, job.view.data,
-               {reinterpret_cast<float*>(job.owned->data()), static_cast<std::size_t>(elements)});
+/// The elements of `view` in the dtype `to`.
+void convert(const TensorView& view, DType to, std::byte* out) {
+  const auto elements = view.elements();
+  if (view.dtype == to) {
+    std::memcpy(out, view.data.data(), storage_bytes(to, elements));
+  } else if (to == DType::f32) {
+    dequantise(view.dtype, view.data, {reinterpret_cast<float*>(out), static_cast<std::size_t>(elements)});
   } else {
     std::vector<float> wide(static_cast<std::size_t>(elements));
-    dequantise(job.view.dtype, job.view.data, wide);
-    auto* to = reinterpret_cast<bf16*>(job.owned->data());
+    dequantise(view.dtype, view.data, wide);
+    auto* narrow = reinterpret_cast<bf16*>(out);
     for (std::size_t i = 0; i < wide.size(); ++i) {
-      to[i] = bf16(wide[i]);
+      narrow[i] = bf16(wide[i]);
     }
+  }
+}
+
+void convert(Job& job) {
+  const TensorView& first = job.views.front();
+  const bool aligned = reinterpret_cast<std::uintptr_t>(first.data.data()) % 16 == 0;
+  if (job.spec->slices.empty() && first.dtype == job.to && (aligned || is_quantised(job.to))) {
+    job.data = first.data.data();
+    return;
+  }
+  job.owned = std::make_shared<std::vector<std::byte>>(Type{job.to, job.spec->shape}.bytes());
+  std::byte* out = job.owned->data();
+  for (const TensorView& view : job.views) {
+    convert(view, job.to, out);
+    out += storage_bytes(job.to, view.elements());
   }
   job.data = job.owned->data();
 }
@@ -83,13 +93,15 @@ LoadedWeights load_weights(const ModelFiles& files, WeightDtype dtype, bool cons
       try {
         Job& job = jobs[static_cast<std::size_t>(i)];
         job.spec = &specs[static_cast<std::size_t>(i)];
-        require(files.contains(job.spec->name), "the model's files lack the tensor '{}'", job.spec->name);
-        job.view = files.tensor(job.spec->name);
-        require(job.view.shape == job.spec->shape, "tensor '{}' is {}, but the configuration asks for {}",
-                job.spec->name, ir::to_string(job.view.shape), ir::to_string(job.spec->shape));
-        job.to = dtype == WeightDtype::native && is_quantised(job.view.dtype) && job.spec->shape.size() == 2
-                     ? job.view.dtype
-                     : out.compute;
+        for (const nn::StoredTensor& t : nn::stored_tensors(*job.spec)) {
+          require(files.contains(t.name), "the model's files lack the tensor '{}'", t.name);
+          job.views.push_back(files.tensor(t.name));
+          require(job.views.back().shape == t.shape, "tensor '{}' is {}, but the configuration asks for {}", t.name,
+                  ir::to_string(job.views.back().shape), ir::to_string(t.shape));
+        }
+        const DType stored = job.views.front().dtype;
+        job.to =
+            dtype == WeightDtype::native && is_quantised(stored) && job.spec->shape.size() == 2 ? stored : out.compute;
         convert(job);
       } catch (...) {
         const std::lock_guard lock(mutex);
@@ -101,7 +113,8 @@ LoadedWeights load_weights(const ModelFiles& files, WeightDtype dtype, bool cons
     std::rethrow_exception(failure);
   }
   for (Job& job : jobs) {
-    std::shared_ptr<const void> keep = job.owned != nullptr ? std::shared_ptr<const void>(job.owned) : job.view.owner;
+    std::shared_ptr<const void> keep =
+        job.owned != nullptr ? std::shared_ptr<const void>(job.owned) : job.views.front().owner;
     out.parameters.set(job.spec->name, Tensor::adopt(job.data, {job.to, job.spec->shape}, std::move(keep), constant));
   }
   add_tables(config, out.parameters);

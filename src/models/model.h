@@ -8,6 +8,7 @@
 
 #include "formats/model_config.h"
 #include "nn/attention_state.h"
+#include "nn/experts.h"
 #include "nn/parameters.h"
 
 namespace isotone::models {
@@ -27,6 +28,8 @@ struct ForwardOptions {
   /// Dtype of activations; parameters are in it too, or quantised.
   DType compute = DType::f32;
   Recompute recompute = Recompute::none;
+  /// Where the routings of the layers that have experts are put, in order; null: nowhere.
+  nn::RoutingLog* routing = nullptr;
 };
 
 /// What an architecture file defines.

@@ -10,6 +10,19 @@ const Tensor& Parameters::at(const std::string& name) const {
   return it->second;
 }
 
+std::vector<StoredTensor> stored_tensors(const ParameterSpec& spec) {
+  if (spec.slices.empty()) {
+    return {{spec.name, spec.shape}};
+  }
+  const Shape shape(spec.shape.begin() + 1, spec.shape.end());
+  const std::int64_t elements = Type{DType::f32, shape}.elements();
+  std::vector<StoredTensor> out;
+  for (const std::string& name : spec.slices) {
+    out.push_back({name, shape, static_cast<std::int64_t>(out.size()) * elements});
+  }
+  return out;
+}
+
 Parameters initialise(const std::vector<ParameterSpec>& specs, std::uint64_t seed) {
   Parameters out;
   const Tensor step = Tensor::from(std::vector<std::int64_t>{0}, {});

@@ -9,15 +9,15 @@
 
 namespace isotone::nn {
 
-/// What a dimension of a parameter means to the model: "vocab", "embed", "heads", "kv_heads", "mlp". A plan (plan.h)
-/// maps it to a mesh, the model file does not.
+/// What a dimension of a parameter means to the model: "vocab", "embed", "heads", "kv_heads", "mlp", "expert". A plan
+/// (plan.h) maps it to a mesh, the model file does not.
 struct LogicalAxis {
   std::string name;
   /// Elements that stay together where it is cut (a head's width).
   std::int64_t unit = 1;
 };
 
-/// One parameter of a model. The name is the checkpoint's (Hugging Face's).
+/// One parameter of a model. Names are the checkpoint's (Hugging Face's).
 struct ParameterSpec {
   std::string name;
   Shape shape;
@@ -26,7 +26,18 @@ struct ParameterSpec {
   double init_std = 0.02;
   /// Whether weight decay applies (matrices yes, norm weights no).
   bool decay = true;
+  /// Names in a checkpoint where it has each slice along the first dimension as a tensor of its own (an expert's
+  /// matrix); empty: it has one tensor, under `name`.
+  std::vector<std::string> slices = {};
 };
+
+/// A tensor of a checkpoint: a parameter, or a slice of one.
+struct StoredTensor {
+  std::string name;
+  Shape shape;
+  std::int64_t first = 0;  ///< element of the parameter that is its first
+};
+std::vector<StoredTensor> stored_tensors(const ParameterSpec& spec);
 
 /// Tensors by parameter name, in name order.
 class Parameters {

@@ -28,7 +28,7 @@ std::int64_t units(const ParameterSpec& spec, std::size_t d) {
 }  // namespace
 
 std::vector<std::string> ready_plan_names() {
-  return {"replicated", "tensor", "stored", "tensor+stored"};
+  return {"replicated", "tensor", "expert", "stored", "tensor+stored"};
 }
 
 Plan ready_plan(std::string_view name) {
@@ -40,6 +40,9 @@ Plan ready_plan(std::string_view name) {
     for (const char* axis : {"heads", "kv_heads", "mlp", "vocab"}) {
       plan[axis] = {"tensor"};
     }
+  }
+  if (name == "expert") {
+    plan["expert"] = {"expert"};
   }
   if (name.ends_with("stored")) {
     plan["embed"] = {"data", true};

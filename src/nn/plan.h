@@ -17,7 +17,8 @@ struct PlanEntry {
 using Plan = std::map<std::string, PlanEntry, std::less<>>;
 
 /// Ready plans by name, for people: "replicated" (nothing is cut), "tensor" (heads, kv_heads, mlp and vocab over the
-/// mesh's "tensor"), "stored" (embed over "data", gathered at use) and "tensor+stored". Throws Error naming them.
+/// mesh's "tensor"), "expert" (experts over "expert"), "stored" (embed over "data", gathered at use) and
+/// "tensor+stored". Throws Error naming them.
 Plan ready_plan(std::string_view name);
 std::vector<std::string> ready_plan_names();
 

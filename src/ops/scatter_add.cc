@@ -55,6 +55,9 @@ struct ScatterAdd : AlongAxis {
         {{{{DType::f32, {5, 2}}}, {{DType::i32, {600, 2}}, 0, 5}, {{DType::f32, {600, 2}}}},
          {{"axis", std::int64_t{0}}},
          false},
+        {{{{DType::f32, {2, 5}}}, {{DType::i32, {2, 600}}, 0, 5}, {{DType::f32, {2, 600}}}},
+         {{"axis", std::int64_t{1}}},
+         false},
         {{{{DType::bf16, {5, 2}}}, {{DType::i64, {70, 2}}, 0, 5}, {{DType::bf16, {70, 2}}}},
          {{"axis", std::int64_t{0}}},
          false}};

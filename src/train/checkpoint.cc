@@ -19,9 +19,8 @@ namespace {
 using nlohmann::json;
 
 /// The tensor's own memory where the host can see it, else a copy kept by the view.
-TensorView view_of(const std::string& name, const Tensor& t) {
+TensorView view_of(const Tensor& t) {
   TensorView view;
-  view.name = name;
   view.dtype = t.dtype();
   view.shape = t.shape();
   if (const void* host = t.host(); host != nullptr) {
@@ -33,6 +32,15 @@ TensorView view_of(const std::string& name, const Tensor& t) {
     view.owner = bytes;
   }
   return view;
+}
+
+/// The part of a parameter's memory that is one tensor of the checkpoint.
+TensorView part_of(const TensorView& whole, const std::string& prefix, const nn::StoredTensor& stored) {
+  TensorView part = whole;
+  part.name = prefix + stored.name;
+  part.shape = stored.shape;
+  part.data = whole.data.subspan(storage_bytes(whole.dtype, stored.first), part.bytes());
+  return part;
 }
 
 /// The text files of a checkpoint that has them.
@@ -125,9 +133,11 @@ CheckpointWriter::CheckpointWriter(std::string folder, const TrainState& state, 
   aside_path_ = dist::text_of_rank_0(ranks_, first ? aside_->aside() : "");
   std::vector<TensorSpec> weights, optimiser;
   for (const nn::ParameterSpec& s : shards.specs()) {
-    weights.push_back({s.name, DType::f32, s.shape});
-    optimiser.push_back({"m." + s.name, DType::f32, s.shape});
-    optimiser.push_back({"v." + s.name, DType::f32, s.shape});
+    for (const nn::StoredTensor& t : nn::stored_tensors(s)) {
+      weights.push_back({t.name, DType::f32, t.shape});
+      optimiser.push_back({"m." + t.name, DType::f32, t.shape});
+      optimiser.push_back({"v." + t.name, DType::f32, t.shape});
+    }
   }
   const std::string weights_path = join_path(aside_path_, "model.safetensors"),
                     optimiser_path = join_path(aside_path_, "optimiser.safetensors");
@@ -136,8 +146,11 @@ CheckpointWriter::CheckpointWriter(std::string folder, const TrainState& state, 
   parts.push_back({optimiser_path, SafetensorsPlan(optimiser_path, optimiser), {}});
   const auto add = [&](Part& part, const std::string& prefix, const nn::Parameters& owned) {
     for (std::size_t i = 0; i < shards.specs().size(); ++i) {
-      if (const std::string& name = shards.specs()[i].name; shards.owns(i)) {
-        part.mine.push_back(view_of(prefix + name, owned.at(name)));
+      if (const nn::ParameterSpec& s = shards.specs()[i]; shards.owns(i)) {
+        const TensorView whole = view_of(owned.at(s.name));
+        for (const nn::StoredTensor& t : nn::stored_tensors(s)) {
+          part.mine.push_back(part_of(whole, prefix, t));
+        }
       }
     }
   };
@@ -266,12 +279,26 @@ TrainState load_part(const std::string& folder, const RunRecipe& recipe, const S
       optimiser(join_path(folder, "optimiser.safetensors"));
   for (std::size_t i = 0; i < shards.specs().size(); ++i) {
     const nn::ParameterSpec& s = shards.specs()[i];
-    const auto load = [&](const Safetensors& file, const std::string& name) {
-      return checked_view(file, name, s.shape, manifest, shards.owns(i)).data;
+    const auto load = [&](const Safetensors& file, const std::string& prefix, std::vector<std::byte>& joined) {
+      std::span<const std::byte> data;
+      for (const nn::StoredTensor& t : nn::stored_tensors(s)) {
+        data = checked_view(file, prefix + t.name, t.shape, manifest, shards.owns(i)).data;
+        if (!s.slices.empty()) {  // of several tensors
+          joined.insert(joined.end(), data.begin(), data.end());
+          data = joined;
+        }
+      }
+      return data;
     };
-    state.parameters.set(s.name, shards.parameter_from(i, load(weights, s.name)));
-    state.m.set(s.name, shards.moment_from(i, load(optimiser, "m." + s.name)));
-    state.v.set(s.name, shards.moment_from(i, load(optimiser, "v." + s.name)));
+    const auto kept = [&](const Safetensors& file, const std::string& prefix, const auto& from) {
+      std::vector<std::byte> joined;
+      return from(load(file, prefix, joined));
+    };
+    const auto moment = [&](std::span<const std::byte> whole) { return shards.moment_from(i, whole); };
+    state.parameters.set(
+        s.name, kept(weights, "", [&](std::span<const std::byte> whole) { return shards.parameter_from(i, whole); }));
+    state.m.set(s.name, kept(optimiser, "m.", moment));
+    state.v.set(s.name, kept(optimiser, "v.", moment));
   }
   return state;
 }

@@ -52,6 +52,9 @@ void Metrics::add(const StepReport& s) {
   std::string line = fmt::format(
       R"({{"step": {}, "loss": {}, "grad_norm": {}, "lr": {}, "tokens": {}, "tok_s": {:.1f}, "batch_sha256": "{}", )",
       s.step, s.loss, s.grad_norm, s.lr, s.tokens, s.tok_s, s.batch_sha256);
+  if (s.balance > 0.0) {
+    line += fmt::format(R"("balance_loss": {}, )", s.balance);
+  }
   if (s.eval_loss >= 0.0) {
     line += fmt::format(R"("eval_loss": {}, )", s.eval_loss);
     eval_.points.emplace_back(s.step, s.eval_loss);

@@ -67,6 +67,7 @@ Setters setters(Recipe& r) {
        }},
       {"train.numerics", one_of(r.numerics, numerics_profile_names())},
       {"train.recompute", one_of(r.recompute, models::recompute_names())},
+      {"train.balance_loss", number(r.balance_loss, 0.0, 1e6)},
       {"train.eval_every", whole(r.eval_every, 0, kMany)},
       {"train.eval_grains", whole(r.eval_grains, 1, kMany)},
       {"train.checkpoint_every", whole(r.checkpoint_every, 0, kMany)},

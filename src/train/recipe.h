@@ -56,6 +56,8 @@ struct Recipe {
   std::string numerics;  ///< profile of docs/numerics.md, section 3; empty: the process's
   /// What is computed again in the backward pass, not kept: none, light (norms and SwiGLU), mlp or layer. Equal bits.
   std::string recompute = "light";
+  /// What a model with experts adds of the balance loss; below 0: what its config.json says.
+  double balance_loss = -1.0;
   std::int64_t eval_every = 0;  ///< steps; 0: never
   std::int64_t eval_grains = 8;
   std::int64_t checkpoint_every = 0;  ///< steps; 0: at the end only

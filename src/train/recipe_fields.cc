@@ -10,9 +10,12 @@ namespace isotone::train {
 
 namespace {
 
-/// Keys of a recipe that says more of its data than the first version could.
+/// Keys of a recipe that says more than the first version could: older ones keep their fingerprints.
 nlohmann::json later_keys(const Recipe& r) {
   nlohmann::json all = nlohmann::json::object();
+  if (r.balance_loss >= 0.0) {
+    all["train.balance_loss"] = r.balance_loss;
+  }
   if (r.kind == "jsonl") {
     all["data.field"] = r.field;
   }

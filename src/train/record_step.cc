@@ -6,7 +6,8 @@
 namespace isotone::train {
 
 Stepper::Recorded Stepper::record(const TrainState& state, const data::Batch& part, float weight) {
-  require(shards_.size() == 1, "a step is recorded by a process that is alone, not by one of {} ranks", shards_.size());
+  const int ranks = shards_.ranks().size();
+  require(ranks == 1, "a step is recorded by a process that is alone, not by one of {} ranks", ranks);
   const Tensors arguments = arguments_of(state.parameters, part, weight);
   std::vector<Type> types;
   for (const Tensor& t : arguments) {

@@ -26,7 +26,7 @@ class Player {
       : run_(run),
         recipe_(recipe_of(run)),
         setup_(open_setup(recipe_)),
-        data_(open_data(recipe_, setup_)),
+        data_(open_data(recipe_, setup_, alone_, [](const std::string&) {})),
         stepper_(setup_.config, recipe_, RunOptions{}.micro_grains_of(recipe_), alone_) {
     if (from > 0) {
       const RunRecipe asked{recipe_.fingerprint(), recipe_.fields(), run.checkpoints.at(from).recipe};

@@ -215,6 +215,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
     result.audited += done.audited;
     report.loss = result.loss = done.loss;
     report.grad_norm = done.grad_norm;
+    report.balance = done.balance;
     report.grain_losses = done.grain_losses;
     report.tokens = state.tokens;
     report.tok_s = static_cast<double>(batch.grains() * batch.tokens()) / seconds;

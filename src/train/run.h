@@ -43,6 +43,7 @@ struct StepReport {
   std::int64_t step = 0, steps = 0;     ///< done, of all
   double loss = 0.0, eval_loss = -1.0;  ///< eval_loss below 0: none at this step
   float grad_norm = 0.0F;
+  double balance = 0.0;  ///< balance loss of the experts; 0: none is added
   double lr = 0.0, tok_s = 0.0, seconds_left = 0.0;
   std::int64_t tokens = 0;
   std::string batch_sha256;

@@ -35,6 +35,15 @@ std::size_t shared_parameter(const ModelConfig& config, const std::vector<nn::Pa
   return specs.size();
 }
 
+double balance_weight(const ModelConfig& config, const Recipe& recipe) {
+  if (config.experts.count == 0) {
+    return 0.0;
+  }
+  return recipe.balance_loss >= 0.0 ? recipe.balance_loss
+         : config.experts.balance   ? config.experts.balance_weight
+                                    : 0.0;
+}
+
 /// Adds the squares of all elements.
 void add_squares(const Tensor& t, ExactSum& to) {
   const FlushSubnormals flush;
@@ -51,6 +60,7 @@ Stepper::Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t m
     : config_(config),
       recipe_(recipe),
       micro_grains_(std::max<std::int64_t>(1, micro_grains)),
+      balance_(balance_weight(config, recipe)),
       architecture_(models::architecture_of(config)),
       specs_(architecture_.parameters(config)),
       shared_(shared_parameter(config, specs_)),
@@ -99,7 +109,7 @@ Stepper::Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t m
 Tensors Stepper::losses_of(const Tensors& arguments, Want want) {
   const std::size_t n = specs_.size();
   const auto batch = [&](std::size_t i) { return arguments[n + i]; };
-  Tensor per_token;
+  Tensor per_token, balance;
   const auto objective = [&](const Tensors& values) {
     nn::Parameters p;
     for (std::size_t i = 0; i < n; ++i) {
@@ -109,13 +119,21 @@ Tensors Stepper::losses_of(const Tensors& arguments, Want want) {
       p.set(name, table);
     }
     nn::PackedAttention attention(batch(3));
-    const Tensor hidden = architecture_.hidden(config_, p, batch(0), batch(2), attention,
-                                               {recipe_.dtype, models::parse_recompute(recipe_.recompute)});
+    nn::RoutingLog routing;
+    const Tensor hidden = architecture_.hidden(
+        config_, p, batch(0), batch(2), attention,
+        {recipe_.dtype, models::parse_recompute(recipe_.recompute), balance_ > 0.0 ? &routing : nullptr});
     if (shared_ < n) {
       p.set(specs_[shared_].name, ops::cast(values[n], recipe_.dtype));
     }
     per_token = ops::cross_entropy(architecture_.logits(config_, p, hidden), batch(1))[0];
-    return Tensors{Tensor(ops::exact_sum({ops::mul(per_token, batch(4))}))};
+    Values parts{ops::mul(per_token, batch(4))};
+    if (!routing.empty()) {
+      balance = nn::balance_loss(routing);
+      const auto all = static_cast<double>(recipe_.rounds * recipe_.grains);
+      parts.push_back(ops::mul(balance, ops::full({}, balance_ / all)));
+    }
+    return Tensors{Tensor(ops::exact_sum(parts))};
   };
   Tensors parameters(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(n));
   if (shared_ < n) {
@@ -130,7 +148,8 @@ Tensors Stepper::losses_of(const Tensors& arguments, Want want) {
     out[shared_] = Tensor(ops::fan_in({out[shared_], out[n]}, DType::f32));
     out.pop_back();
   }
-  out.insert(out.begin(), per_token);
+  // No grain's share where nothing is balanced.
+  out.insert(out.begin(), {per_token, balance ? balance : Tensor(ops::full({0}, 0.0))});
   return out;
 }
 
@@ -168,6 +187,7 @@ MeshFunction::Places Stepper::places(Want want) const {
     p.arguments.push_back(shards_.placement(i));
   }
   if (want != Want::losses) {
+    p.results.emplace_back(whole);  // the balance
     p.results.insert(p.results.end(), p.arguments.begin(), p.arguments.end());
   }
   if (want == Want::uses && shared_ < specs_.size()) {
@@ -200,18 +220,20 @@ void Stepper::add_losses(const Tensor& losses, ExactSum& sum) const {
 /// Gradients of grains of one round: nodes of the element tree over them, at most micro_grains_ at a time. Where that
 /// is not the whole global batch, the uses of a shared parameter stay apart (its second one last): the contract adds
 /// them after the rounds.
-Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& batch, float weight, ExactSum& loss) {
+Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& batch, float weight, Sums& sums) {
   if (batch.grains > micro_grains_) {
     const std::int64_t left = (batch.grains + 1) / 2;
-    Tensors both = gradients(parameters, batch.part(0, left), weight, loss);
-    Tensors right = gradients(parameters, batch.part(left, batch.grains - left), weight, loss);
+    Tensors both = gradients(parameters, batch.part(0, left), weight, sums);
+    Tensors right = gradients(parameters, batch.part(left, batch.grains - left), weight, sums);
     both.insert(both.end(), std::make_move_iterator(right.begin()), std::make_move_iterator(right.end()));
     return add_(both);
   }
   const Timed timed(timeline_, "gradients", Work::compute);
   Tensors out = gradient_step()(arguments_of(parameters, batch, weight), argument_types(batch.grains));
-  add_losses(out[0], loss);
+  add_losses(out[0], sums.loss);
+  add_losses(out[1], sums.balance);
   grain_losses_.add(batch, out[0]);
+  out.erase(out.begin() + 1);
   audit_.note(batch, out);
   out.erase(out.begin());
   return out;
@@ -220,11 +242,11 @@ Tensors Stepper::gradients(const nn::Parameters& parameters, const data::Batch& 
 /// Gradients of the global batch by parameter: over the grains of a round the tree that the ranks share, over the
 /// rounds a left fold. Of several ranks each has its slices.
 Tensors Stepper::sum_of_rounds(const nn::Parameters& parameters, const data::GlobalBatch& batch, float weight,
-                               ExactSum& loss) {
+                               Sums& sums) {
   Tensors total;
   for (std::int64_t round = 0; round < recipe_.rounds; ++round) {
     Tensors g = shards_.reduce(recipe_.grains, [&](Span node) {
-      return gradients(parameters, batch.part(round * recipe_.grains + node.begin, node.size()), weight, loss);
+      return gradients(parameters, batch.part(round * recipe_.grains + node.begin, node.size()), weight, sums);
     });
     if (round == 0) {
       total = std::move(g);
@@ -265,23 +287,27 @@ StepResult Stepper::step(TrainState& state, const data::GlobalBatch& batch) {
       gathered = shards_.gather(state.parameters);
     }
     const nn::Parameters& parameters = shards_.cut_parameters() ? gathered : state.parameters;
-    std::vector<ExactSum> sums(2);  // of the losses, and of the gradients' squares
+    Sums mine;
     grain_losses_.start(batch.grains());
     audit_.start(state.step);
-    total = sum_of_rounds(parameters, batch, weight, sums[0]);
+    total = sum_of_rounds(parameters, batch, weight, mine);
     const auto again = [&](const data::Batch& part) {
-      return gradient_step()(arguments_of(parameters, part, weight), argument_types(part.grains));
+      Tensors out = gradient_step()(arguments_of(parameters, part, weight), argument_types(part.grains));
+      out.erase(out.begin() + 1);  // the balance
+      return out;
     };
     result.audited = audit_.check(batch, again, grid_.data());
     for (std::size_t i = 0; i < total.size(); ++i) {
       if (shards_.counts(i)) {
-        add_squares(total[i], sums[1]);
+        add_squares(total[i], mine.squares);
       }
     }
-    sums = dist::exact_all_reduce(shards_.ranks(), std::move(sums));
+    const std::vector<ExactSum> sums =
+        dist::exact_all_reduce(shards_.ranks(), std::vector{mine.loss, mine.squares, mine.balance});
     result.grain_losses = grain_losses_.gather(shards_.ranks());
     result.loss = sums[0].round() / static_cast<double>(result.tokens);
     result.grad_norm = std::sqrt(sums[1].round_to_float());
+    result.balance = sums[2].round() / static_cast<double>(recipe_.rounds * recipe_.grains);
     if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
       name_fault(state.step, parameters, batch, total);
     }

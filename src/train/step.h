@@ -20,6 +20,7 @@ struct StepResult {
   float grad_norm = 0.0F;   ///< before clipping
   std::int64_t tokens = 0;  ///< learned ones
   std::string batch_sha256;
+  double balance = 0.0;  ///< mean balance loss of the grains (nn/experts.h), unweighted; 0 where it is not added
   std::vector<std::uint64_t> grain_losses;  ///< of each grain, a hash of its tokens' losses (grain_hashes.h)
   std::int64_t audited = 0;                 ///< grains that were computed a second time, by all ranks together
 };
@@ -59,13 +60,17 @@ class Stepper {
  private:
   /// What a compiled step gives beside the losses: nothing, gradients by use, or gradients by parameter.
   enum class Want { losses, uses, sums };
+  /// Exact sums over what a step computes.
+  struct Sums {
+    ExactSum loss, squares, balance;
+  };
   Tensors losses_of(const Tensors& arguments, Want want);
   /// Whether the global batch is computed at once.
   [[nodiscard]] bool whole_batch() const {
     return shards_.size() == 1 && recipe_.rounds == 1 && recipe_.grains <= micro_grains_;
   }
-  Tensors gradients(const nn::Parameters& parameters, const data::Batch& batch, float weight, ExactSum& loss);
-  Tensors sum_of_rounds(const nn::Parameters& parameters, const data::GlobalBatch& batch, float weight, ExactSum& loss);
+  Tensors gradients(const nn::Parameters& parameters, const data::Batch& batch, float weight, Sums& sums);
+  Tensors sum_of_rounds(const nn::Parameters& parameters, const data::GlobalBatch& batch, float weight, Sums& sums);
   void update(TrainState& state, Tensors gradients, float clip);
   Tensors batch_tensors(const data::Batch& batch) const;
   /// Of a compiled step over some grains: whole types of its arguments, where those and its results lie on the model's
@@ -91,6 +96,7 @@ class Stepper {
   ModelConfig config_;
   Recipe recipe_;
   std::int64_t micro_grains_;
+  double balance_;  // weight of the balance loss
   const models::Architecture& architecture_;
   std::vector<nn::ParameterSpec> specs_;
   std::size_t shared_;  // the parameter with two uses

@@ -20,7 +20,16 @@ namespace {
 
 using dist::Communicator;
 
-class Elastic : public testing::TestWithParam<DType> {
+struct Variant {
+  const char* name;
+  DType dtype;
+  ModelConfig (*config)();
+};
+void PrintTo(const Variant& v, std::ostream* out) {
+  *out << v.name;
+}
+
+class Elastic : public testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
     set_default_device(cpu::make_cpu_device());
@@ -29,7 +38,16 @@ class Elastic : public testing::TestWithParam<DType> {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  static Case base() { return {.dtype = GetParam(), .rounds = 2, .grains = 6, .tokens = 64, .steps = 3, .micro = 2}; }
+  static Case base() {
+    return {.dtype = GetParam().dtype,
+            .rounds = 2,
+            .grains = 6,
+            .tokens = 64,
+            .steps = 3,
+            .micro = 2,
+            .balance_loss = 0.1,  // where there are experts
+            .config = GetParam().config()};
+  }
 
   static void expect_on_ranks(const Case& c, int size, const Trained& expected) {
     dist::run_in_process(size, [&](Communicator& r) {
@@ -105,14 +123,15 @@ TEST_P(Elastic, MoreRanksThanElementsOfATensor) {
 TEST_P(Elastic, Evaluation) {
   const Case c = base();
   dist::SilentRank alone;
-  const double expected = train::Stepper(c.config, recipe_of(c), 3, alone).evaluate(fresh_state(), batch_of(c, 0));
+  const double expected =
+      train::Stepper(c.config, recipe_of(c), 3, alone).evaluate(fresh_state(c.config), batch_of(c, 0));
   for (const char* mode : {"replicated", "zero3"}) {
     train::Recipe recipe = recipe_of(c);
     recipe.data_mode = mode;
     for (const int size : {2, 5, 16}) {
       dist::run_in_process(size, [&](Communicator& r) {
         train::Stepper stepper(c.config, recipe, 1, r);
-        EXPECT_EQ(stepper.evaluate(part_of(fresh_state(), stepper.shards()), batch_of(c, 0)), expected) << size;
+        EXPECT_EQ(stepper.evaluate(part_of(fresh_state(c.config), stepper.shards()), batch_of(c, 0)), expected) << size;
       });
     }
   }
@@ -140,7 +159,7 @@ TEST_P(Elastic, AMovingRunIsAnUndisturbedOne) {
   std::int64_t step = 0;
   dist::SilentRank alone;
   train::Stepper one(c.config, recipe_of(c), 6, alone);
-  train::TrainState whole = fresh_state();
+  train::TrainState whole = fresh_state(c.config);
   for (const Leg& leg : {Leg{1, "replicated"}, {4, "zero2"}, {3, "replicated"}, {16, "zero3"}, {2, "zero1"}}) {
     c.data_mode = leg.mode;
     const std::string to = join_path(folder_, train::checkpoint_name(step + c.steps));
@@ -148,7 +167,7 @@ TEST_P(Elastic, AMovingRunIsAnUndisturbedOne) {
     std::set<std::string> seen;
     dist::run_in_process(leg.size, [&](Communicator& r) {
       train::Stepper stepper(c.config, recipe_of(c), 2, r);
-      train::TrainState state = from.empty() ? part_of(fresh_state(), stepper.shards())
+      train::TrainState state = from.empty() ? part_of(fresh_state(c.config), stepper.shards())
                                              : train::load_checkpoint(from, {"recipe"}, stepper.shards());
       EXPECT_EQ(state.step, step);
       Trained now;
@@ -208,7 +227,7 @@ TEST_P(Elastic, ADamagedCheckpointIsNamedOnEveryRank) {
   dist::SilentRank alone;
   train::Stepper one(c.config, recipe_of(c), 6, alone);
   const std::string path = join_path(folder_, "step-000000");
-  train::save_checkpoint(path, fresh_state(), text_of(c.config), {"recipe"}, one.shards());
+  train::save_checkpoint(path, fresh_state(c.config), text_of(c.config), {"recipe"}, one.shards());
   std::string bytes = read_text_file(join_path(path, "model.safetensors"));
   bytes[bytes.size() - 5] = static_cast<char>(bytes[bytes.size() - 5] ^ 1);
   write_file_atomic(join_path(path, "model.safetensors"), bytes);
@@ -234,7 +253,7 @@ TEST_P(Elastic, ADamagedCheckpointIsNamedOnEveryRank) {
 TEST_P(Elastic, WhatIsNotFiniteIsNamedAlikeOnEveryRank) {
   const Case c = base();
   const auto poisoned = [&](const std::string& name) {
-    train::TrainState state = fresh_state();
+    train::TrainState state = fresh_state(c.config);
     std::vector<float> values = state.parameters.at(name).to_floats();
     values.back() = std::numeric_limits<float>::quiet_NaN();
     state.parameters.set(name, Tensor::from(values, state.parameters.at(name).shape()));
@@ -268,8 +287,11 @@ TEST_P(Elastic, WhatIsNotFiniteIsNamedAlikeOnEveryRank) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, Elastic, testing::Values(DType::f32, DType::bf16),
-                         [](const auto& c) { return std::string(dtype_name(c.param)); });
+INSTANTIATE_TEST_SUITE_P(Models, Elastic,
+                         testing::Values(Variant{"f32", DType::f32, tiny_config},
+                                         Variant{"bf16", DType::bf16, tiny_config},
+                                         Variant{"experts_f32", DType::f32, tiny_qwen3_moe}),
+                         [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace
 }  // namespace isotone::bits

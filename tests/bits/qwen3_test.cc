@@ -1,5 +1,6 @@
-// Qwen3: the norms of the heads keep their bits too. Serving gives training's logits however the tokens are cut, and a
-// training step is the same for every micro-batch, number of threads, instruction set and recomputation.
+// Qwen3, dense and with experts: the norms of the heads and the experts' lists keep their bits too. Serving gives
+// training's logits however the tokens are cut, and a training step is the same for every micro-batch, number of
+// threads, instruction set and recomputation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,19 +17,18 @@
 namespace isotone::bits {
 namespace {
 
-/// Heads whose width is not hidden_size / heads, and an output projection of its own.
-ModelConfig tiny_qwen3() {
-  ModelConfig c = tiny_config();
-  c.architecture = "Qwen3ForCausalLM";
-  c.model_type = "qwen3";
-  c.head_dim = 32;
-  c.tie_embeddings = false;
-  return c;
+struct Variant {
+  const char* name;
+  DType dtype;
+  ModelConfig (*config)();
+};
+void PrintTo(const Variant& v, std::ostream* out) {
+  *out << v.name;
 }
 
-std::vector<float> training_logits(DType dtype, const std::vector<std::int32_t>& ids, std::int64_t grains) {
-  const ModelConfig c = tiny_qwen3();
-  const models::LoadedWeights w = tiny_weights(c, dtype, false);
+std::vector<float> training_logits(const Variant& v, const std::vector<std::int32_t>& ids, std::int64_t grains) {
+  const ModelConfig c = v.config();
+  const models::LoadedWeights w = tiny_weights(c, v.dtype, false);
   const auto t = static_cast<std::int64_t>(ids.size()) / grains;
   std::vector<std::int32_t> positions;
   for (std::int64_t i = 0; i < grains * t; ++i) {
@@ -37,13 +37,13 @@ std::vector<float> training_logits(DType dtype, const std::vector<std::int32_t>&
   nn::PackedAttention attention;
   const models::Architecture& a = models::architecture_of(c);
   const Tensor hidden = a.hidden(c, w.parameters, Tensor::from(ids, {grains, t}), Tensor::from(positions, {grains, t}),
-                                 attention, {dtype});
+                                 attention, {v.dtype});
   return a.logits(c, w.parameters, hidden).to_floats();
 }
 
-std::vector<float> serving_logits(DType dtype, const std::vector<std::int32_t>& ids, std::size_t chunk) {
-  const ModelConfig c = tiny_qwen3();
-  serve::CachedModel model(c, tiny_weights(c, dtype, true), 0);
+std::vector<float> serving_logits(const Variant& v, const std::vector<std::int32_t>& ids, std::size_t chunk) {
+  const ModelConfig c = v.config();
+  serve::CachedModel model(c, tiny_weights(c, v.dtype, true), 0);
   const auto sequence = model.start();
   std::vector<float> out;
   for (std::size_t i = 0; i < ids.size(); i += chunk) {
@@ -58,14 +58,14 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && !a.empty() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-class Qwen3 : public testing::TestWithParam<DType> {
+class Qwen3 : public testing::TestWithParam<Variant> {
  protected:
   void SetUp() override { set_default_device(cpu::make_cpu_device()); }
   static Case base() {
-    Case c{.dtype = GetParam()};
+    Case c{.dtype = GetParam().dtype};
     c.grains = 5;
     c.micro = 5;
-    c.config = tiny_qwen3();
+    c.config = GetParam().config();
     return c;
   }
 };
@@ -99,6 +99,24 @@ TEST_P(Qwen3, MicroBatches) {
   }
 }
 
+TEST_P(Qwen3, BalanceLossOverMicroBatches) {
+  Case c = base();
+  if (c.config.experts.count == 0) {
+    GTEST_SKIP() << "a dense model";
+  }
+  c.rounds = 2;
+  c.grains = 3;
+  const Trained without = trained(c);
+  c.balance_loss = 0.5;
+  c.micro = 6;
+  const Trained expected = trained(c);
+  EXPECT_NE(expected.weights, without.weights);
+  for (const std::int64_t micro : {1, 2}) {
+    c.micro = micro;
+    expect_same(expected, trained(c), "at most " + std::to_string(micro) + " grains at once");
+  }
+}
+
 TEST_P(Qwen3, Recompute) {
   Case c = base();
   const Trained expected = trained(c);
@@ -126,8 +144,12 @@ TEST_P(Qwen3, ThreadsAndInstructionSets) {
   cpu::set_isa(saved);
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, Qwen3, testing::Values(DType::f32, DType::bf16),
-                         [](const auto& p) { return std::string(dtype_name(p.param)); });
+INSTANTIATE_TEST_SUITE_P(Models, Qwen3,
+                         testing::Values(Variant{"dense_f32", DType::f32, tiny_qwen3},
+                                         Variant{"dense_bf16", DType::bf16, tiny_qwen3},
+                                         Variant{"experts_f32", DType::f32, tiny_qwen3_moe},
+                                         Variant{"experts_bf16", DType::bf16, tiny_qwen3_moe}),
+                         [](const auto& p) { return std::string(p.param.name); });
 
 TEST(Qwen3Config, RefusesWhatItDoesNotCompute) {
   const auto message = [](const ModelConfig& c) -> std::string {

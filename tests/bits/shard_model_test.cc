@@ -1,4 +1,4 @@
-// A Llama's loss and gradients, shared out over meshes by a plan: the bits of one worker.
+// Loss and gradients of a Llama and of a Qwen3 with experts, shared out over meshes by a plan: the bits of one worker.
 #include <mutex>
 
 #include "dist/sharded_function.h"
@@ -39,11 +39,39 @@ std::vector<Case> cases() {
            nn::ready_plan("tensor+stored"), true}};
 }
 
-class ShardModel : public ::testing::TestWithParam<DType> {};
+/// Six experts, of which three workers have two each.
+ModelConfig experts_config() {
+  ModelConfig c = wide_config();
+  c.model_type = "qwen3_moe";
+  c.experts = {.count = 6, .per_token = 2, .width = 96, .normalise = true};
+  return c;
+}
+
+std::vector<Case> expert_cases() {
+  const nn::Plan experts = nn::ready_plan("expert");
+  return {{"expert 2", ir::Mesh({{"expert", 2}}), experts, false},
+          {"expert 3", ir::Mesh({{"expert", 3}}), experts, false},
+          {"tensor 2", ir::Mesh({{"tensor", 2}}), nn::ready_plan("tensor"), false},
+          {"data 3, parameters in shards", ir::Mesh({{"data", 3}}), nn::ready_plan("stored"), true},
+          {"data 2 x expert 2", ir::Mesh({{"data", 2}, {"expert", 2}}), experts, true}};
+}
+
+struct Variant {
+  const char* name;
+  DType dtype;
+  ModelConfig (*config)();
+  std::vector<Case> (*cases)();
+  int joins;  // as many at least in every case
+};
+void PrintTo(const Variant& v, std::ostream* out) {
+  *out << v.name;
+}
+
+class ShardModel : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(ShardModel, LossAndGradients) {
   set_default_device(cpu::make_cpu_device());
-  const ModelConfig c = wide_config();
+  const ModelConfig c = GetParam().config();
   const models::Architecture& architecture = models::architecture_of(c);
   const std::vector<nn::ParameterSpec> specs = architecture.parameters(c);
   const nn::Parameters fresh = nn::initialise(specs, 7);
@@ -66,7 +94,7 @@ TEST_P(ShardModel, LossAndGradients) {
     whole.push_back(Tensor::from(list, batch_shape));
   }
   const std::size_t n = specs.size();
-  const DType compute = GetParam();
+  const DType compute = GetParam().dtype;
   const Function step = [&](const Tensors& a) {
     Tensor per_token;
     const auto objective = [&](const Tensors& values) {
@@ -87,7 +115,7 @@ TEST_P(ShardModel, LossAndGradients) {
     return out;
   };
   const Tensors expected = compile(step)(whole);
-  for (const Case& k : cases()) {
+  for (const Case& k : GetParam().cases()) {
     std::vector<dist::Placed> arguments;
     std::vector<std::optional<ir::Placement>> results;
     for (const nn::ParameterSpec& s : specs) {
@@ -114,9 +142,9 @@ TEST_P(ShardModel, LossAndGradients) {
       const std::lock_guard lock(mutex);
       std::int64_t joins = 0;
       for (const passes::Traffic& t : sharded.traffic()) {
-        joins += t.op == "tree_all_reduce" || t.op == "tree_reduce_scatter" ? 1 : 0;
+        joins += t.op == "tree_all_reduce" || t.op == "tree_reduce_scatter" || t.op == "join_all_reduce" ? 1 : 0;
       }
-      EXPECT_GT(joins, 10) << k.what << ": no sum is shared";
+      EXPECT_GE(joins, GetParam().joins) << k.what << ": no sum is shared";
       for (std::size_t i = 0; i < found.size(); ++i) {
         const Tensor part = dist::part_of(expected[i], sharded.results()[i].placement, at);
         EXPECT_TRUE(part.to_bytes() == found[i].to_bytes())
@@ -127,8 +155,12 @@ TEST_P(ShardModel, LossAndGradients) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, ShardModel, ::testing::Values(DType::f32, DType::bf16),
-                         [](const auto& p) { return std::string(dtype_name(p.param)); });
+INSTANTIATE_TEST_SUITE_P(Models, ShardModel,
+                         ::testing::Values(Variant{"dense_f32", DType::f32, wide_config, cases, 11},
+                                           Variant{"dense_bf16", DType::bf16, wide_config, cases, 11},
+                                           Variant{"experts_f32", DType::f32, experts_config, expert_cases, 4},
+                                           Variant{"experts_bf16", DType::bf16, experts_config, expert_cases, 4}),
+                         [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace
 }  // namespace isotone::bits

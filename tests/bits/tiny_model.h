@@ -1,4 +1,4 @@
-// A tiny Llama with random weights, and ways to run it, for the tests of this folder.
+// A tiny Llama and tiny Qwen3 models with random weights, and ways to run it, for the tests of this folder.
 #pragma once
 
 #include "base/philox.h"
@@ -20,6 +20,27 @@ inline ModelConfig tiny_config() {
   c.head_dim = 16;
   c.max_position = 512;
   c.tie_embeddings = true;
+  return c;
+}
+
+/// Heads whose width is not hidden_size / heads, and an output projection of its own.
+inline ModelConfig tiny_qwen3() {
+  ModelConfig c = tiny_config();
+  c.architecture = "Qwen3ForCausalLM";
+  c.model_type = "qwen3";
+  c.head_dim = 32;
+  c.tie_embeddings = false;
+  return c;
+}
+
+/// Of three layers the second is dense by name and the others have experts: more of them than most tokens, so that
+/// lists of all lengths come up, 0 among them.
+inline ModelConfig tiny_qwen3_moe() {
+  ModelConfig c = tiny_qwen3();
+  c.architecture = "Qwen3MoeForCausalLM";
+  c.model_type = "qwen3_moe";
+  c.n_layers = 3;
+  c.experts = {.count = 11, .per_token = 3, .width = 40, .normalise = true, .dense_layers = {1}};
   return c;
 }
 

@@ -21,16 +21,35 @@ def byte_letters():
     return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(others)}
 
 
-def weights(seed=5, poison=None):
+# What config.json says of other families. Qwen3 is silent about the heads' width, so that it is 128; its second layer with
+# experts has none.
+FAMILIES = {
+    "llama": {},
+    "qwen3": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "head_dim": None},
+    "qwen3_moe": {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 5, "num_experts_per_tok": 2,
+                  "moe_intermediate_size": 24, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [1]},
+}
+
+
+def weights(seed=5, poison=None, family="llama"):
     """{name: (shape, floats)}; poison: {name: what becomes of its floats}."""
     generator = random.Random(seed)
     shapes = {"model.embed_tokens.weight": [VOCAB, EMBED], "model.norm.weight": [EMBED]}
+    width = 128 if family == "qwen3" else WIDTH
     for i in range(LAYERS):
         p = f"model.layers.{i}."
         shapes |= {p + "input_layernorm.weight": [EMBED], p + "post_attention_layernorm.weight": [EMBED],
-                   p + "self_attn.q_proj.weight": [HEADS * WIDTH, EMBED], p + "self_attn.k_proj.weight": [KV_HEADS * WIDTH, EMBED],
-                   p + "self_attn.v_proj.weight": [KV_HEADS * WIDTH, EMBED], p + "self_attn.o_proj.weight": [EMBED, HEADS * WIDTH],
+                   p + "self_attn.q_proj.weight": [HEADS * width, EMBED], p + "self_attn.k_proj.weight": [KV_HEADS * width, EMBED],
+                   p + "self_attn.v_proj.weight": [KV_HEADS * width, EMBED], p + "self_attn.o_proj.weight": [EMBED, HEADS * width],
                    p + "mlp.gate_proj.weight": [MLP, EMBED], p + "mlp.up_proj.weight": [MLP, EMBED], p + "mlp.down_proj.weight": [EMBED, MLP]}
+        if family != "llama":
+            shapes |= {p + f"self_attn.{x}_norm.weight": [width] for x in "qk"}
+        if family == "qwen3_moe" and i not in FAMILIES[family]["mlp_only_layers"]:
+            for part in ("gate", "up", "down"):
+                rows, columns = shapes.pop(p + f"mlp.{part}_proj.weight")
+                small = [24 if n == MLP else n for n in (rows, columns)]
+                shapes |= {p + f"mlp.experts.{x}.{part}_proj.weight": small for x in range(5)}
+            shapes[p + "mlp.gate.weight"] = [5, EMBED]
     out = {}
     for name, shape in shapes.items():
         n = shape[0] * (shape[1] if len(shape) == 2 else 1)
@@ -52,12 +71,13 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def make_model(folder, poison=None):
+def make_model(folder, poison=None, family="llama"):
     folder.mkdir(parents=True)
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": VOCAB, "hidden_size": EMBED, "intermediate_size": MLP,
               "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": WIDTH, "rms_norm_eps": 1e-05,
               "rope_theta": 10000.0, "max_position_embeddings": 512, "tie_word_embeddings": True, "hidden_act": "silu", "bos_token_id": 256,
               "eos_token_id": 257}
+    config = {key: value for key, value in (config | FAMILIES[family]).items() if value is not None}
     (folder / "config.json").write_text(json.dumps(config))
     special = ["<|start|>", "<|end|>", "<|im_start|>", "<|im_end|>"]
     letters = byte_letters()
@@ -72,7 +92,7 @@ def make_model(folder, poison=None):
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|start|>",
                                                               "eos_token": "<|end|>", "chat_template": TEMPLATE}))
-    write_safetensors(folder / "model.safetensors", weights(poison=poison))
+    write_safetensors(folder / "model.safetensors", weights(poison=poison, family=family))
     return folder
 
 

@@ -20,6 +20,7 @@ struct Case {
   std::string recompute = "none";
   std::string data_mode = "replicated";
   int context = 1, tensor = 1;
+  double balance_loss = -1.0;  // as the configuration says
   ModelConfig config = tiny_config();
 };
 
@@ -61,6 +62,7 @@ inline train::Recipe recipe_of(const Case& c) {
   r.grain_tokens = c.tokens;
   r.dtype = c.dtype;
   r.recompute = c.recompute;
+  r.balance_loss = c.balance_loss;
   r.data_mode = c.data_mode;
   r.context = c.context;
   r.tensor = c.tensor;

@@ -106,12 +106,14 @@ void CpuBuffer::set_constant(const ir::Type& type) {
   }
 }
 
-const PackedWeight& CpuBuffer::packed(DType dtype, std::int64_t n, std::int64_t k) {
+const PackedWeight& CpuBuffer::packed(DType dtype, std::int64_t n, std::int64_t k, std::int64_t part) {
   const std::lock_guard lock(packing_);
-  if (packed_ == nullptr || packed_->n() != n || packed_->k() != k || packed_->dtype() != dtype) {
-    packed_ = std::make_unique<PackedWeight>(pack_weight({data_, dtype, 0, 0, k, 1}, n, k));
+  PackedWeight& kept = packed_[part];
+  if (!kept || kept.n() != n || kept.k() != k || kept.dtype() != dtype) {
+    const std::byte* from = data_ + static_cast<std::size_t>(part) * storage_bytes(dtype, n * k);
+    kept = pack_weight({from, dtype, 0, 0, k, 1}, n, k);
   }
-  return *packed_;
+  return kept;
 }
 
 }  // namespace isotone::cpu

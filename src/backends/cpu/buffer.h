@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -55,8 +56,9 @@ class CpuBuffer : public device::Buffer {
   /// Whether a plan may write results here: not where the memory is adopted or declared to be constant.
   [[nodiscard]] bool writable() const { return pool_ != nullptr && !constant_; }
 
-  /// The weight [n, k] in this buffer, packed at the first call and kept. Only for constant buffers.
-  const PackedWeight& packed(DType dtype, std::int64_t n, std::int64_t k);
+  /// The weight [n, k] in this buffer, or the one numbered `part` of several that lie one after another, packed at the
+  /// first call and kept. Only for constant buffers.
+  const PackedWeight& packed(DType dtype, std::int64_t n, std::int64_t k, std::int64_t part = 0);
 
  private:
   std::shared_ptr<BlockPool> pool_;
@@ -65,7 +67,7 @@ class CpuBuffer : public device::Buffer {
   std::size_t bytes_ = 0;
   bool constant_ = false;
   std::mutex packing_;
-  std::unique_ptr<PackedWeight> packed_;
+  std::map<std::int64_t, PackedWeight> packed_;  // by part
 };
 
 }  // namespace isotone::cpu

@@ -93,7 +93,7 @@ std::span<const Kernel> elementwise_kernels();
 std::span<const Kernel> reduction_kernels();
 std::span<const Kernel> row_kernels();
 std::span<const Kernel> contraction_kernels();
-std::span<const Kernel> expert_kernels();
+std::span<const Kernel> indexed_kernels();
 std::span<const Kernel> attention_kernels();
 /// The kernel for this instruction, or null: the scalar reference runs it.
 const Kernel* find_kernel(const ir::Graph& graph, const ir::Instruction& instruction);

@@ -233,7 +233,7 @@ Step lower_reference(Lowering& l) {
 
 const Kernel* find_kernel(const ir::Graph& graph, const ir::Instruction& instruction) {
   for (const auto family : {view_kernels(), elementwise_kernels(), reduction_kernels(), row_kernels(),
-                            contraction_kernels(), expert_kernels(), attention_kernels()}) {
+                            contraction_kernels(), indexed_kernels(), attention_kernels()}) {
     for (const Kernel& k : family) {
       if (k.op == instruction.op && k.takes(graph, instruction)) {
         return &k;

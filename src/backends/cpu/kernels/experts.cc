@@ -131,7 +131,9 @@ void expert_linear(const StridedRows& x, const ExpertWeights& w, const RowLists&
     c.c = made + at * w.n * unit;
     c.c_dtype = x.dtype;
     c.c_row_stride = w.n;
-    if (c.m > 0) {
+    if (c.m > 0 && w.packed) {
+      contract_packed({c.m, c.a.data, x.dtype, w.k, 1, c.c, x.dtype, w.n, 1}, w.packed(expert));
+    } else if (c.m > 0) {
       contract(c);
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -35,11 +36,15 @@ struct StridedRows {
 /// Copies the listed rows one after another to `to`.
 void gather_rows(const StridedRows& from, std::span<const std::int64_t> rows, std::byte* to);
 
+class PackedWeight;
+
 /// The experts' matrices: element (expert, row, k) at data[expert * expert_stride + row * row_stride + k * k_stride].
 struct ExpertWeights {
   const void* data = nullptr;
   std::int64_t experts = 0, n = 0, k = 0;
   std::int64_t expert_stride = 0, row_stride = 0, k_stride = 1;
+  /// An expert's matrix packed, where they are constant; else empty.
+  std::function<const PackedWeight&(std::int64_t expert)> packed = {};
 };
 
 /// y[i] = matrix of row i's expert times x[i], y contiguous [rows, n]; +0 where there is none. `lists` has one grain.

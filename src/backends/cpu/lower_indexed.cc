@@ -1,5 +1,6 @@
-// Operations over experts: where rows lie, and memory for the rows gathered by expert.
+// Operations over experts and by index: where rows lie, and memory for the rows gathered by expert.
 #include "backends/cpu/kernels/experts.h"
+#include "backends/cpu/kernels/indexed.h"
 #include "backends/cpu/planner.h"
 
 namespace isotone::cpu {
@@ -40,9 +41,16 @@ Step lower_expert_linear(Lowering& l) {
   const Arg made = l.scratch(x.dtype(), y.elements());
   return [=, offsets = row_offsets(x)](const Frame& f) {
     const RowLists lists = rows_by_expert("expert_linear", ids_of(f, ids), w.dim(0), 1);
-    expert_linear({f.ptr(x), offsets, x.dim(3), x.dtype()},
-                  {f.ptr(w), w.dim(0), w.dim(1), w.dim(2), w.strides[0], w.strides[1], w.strides[2]}, lists,
-                  f.ptr<std::byte>(y), f.ptr<std::byte>(gathered), f.ptr<std::byte>(made));
+    ExpertWeights weights{f.ptr(w), w.dim(0), w.dim(1), w.dim(2), w.strides[0], w.strides[1], w.strides[2]};
+    CpuBuffer* buffer = f.buffer(w);
+    if (buffer != nullptr && buffer->constant() && w.contiguous() && buffer->bytes() == w.type.bytes() &&
+        w.dim(1) > 0) {
+      weights.packed = [&](std::int64_t expert) -> const PackedWeight& {
+        return buffer->packed(w.dtype(), w.dim(1), w.dim(2), expert);
+      };
+    }
+    expert_linear({f.ptr(x), offsets, x.dim(3), x.dtype()}, weights, lists, f.ptr<std::byte>(y),
+                  f.ptr<std::byte>(gathered), f.ptr<std::byte>(made));
   };
 }
 
@@ -61,12 +69,49 @@ Step lower_expert_linear_grad(Lowering& l) {
   };
 }
 
+bool takes_gather(const ir::Graph& g, const ir::Instruction& i) {
+  return g.types[static_cast<std::size_t>(i.inputs[1])].dtype == DType::i32;
+}
+
+/// The kernel adds along the last axis in f32.
+bool takes_scatter_add(const ir::Graph& g, const ir::Instruction& i) {
+  const ir::Type& x = g.types[static_cast<std::size_t>(i.inputs[0])];
+  return x.dtype == DType::f32 && takes_gather(g, i) && i.attrs.integer("axis") == x.rank() - 1;
+}
+
+IndexedAxis axis_of(const ir::Type& x, const ir::Type& indices, std::int64_t axis) {
+  const auto a = static_cast<std::size_t>(axis);
+  IndexedAxis s{1, x.shape[a], indices.shape[a], 1};
+  for (std::size_t d = 0; d < x.shape.size(); ++d) {
+    (d < a ? s.outer : s.inner) *= d == a ? 1 : x.shape[d];
+  }
+  return s;
+}
+
+Step lower_gather(Lowering& l) {
+  const Arg x = l.dense(0), indices = l.dense(1);
+  const Arg y = l.out(0);
+  return [=, s = axis_of(x.type, indices.type, l.attrs().integer("axis"))](const Frame& f) {
+    gather(s, unit_bytes(x.dtype()), f.ptr(y), f.ptr(x), ids_of(f, indices));
+  };
+}
+
+Step lower_scatter_add(Lowering& l) {
+  const Arg x = l.dense(0), indices = l.dense(1), updates = l.dense(2);
+  const Arg y = l.out(0);
+  return [=, s = axis_of(x.type, indices.type, l.attrs().integer("axis"))](const Frame& f) {
+    scatter_add(s, f.ptr<float>(y), f.ptr<float>(x), ids_of(f, indices), f.ptr<float>(updates));
+  };
+}
+
 constexpr Kernel kKernels[] = {{"expert_linear", takes_experts, lower_expert_linear},
-                               {"expert_linear_grad", takes_experts, lower_expert_linear_grad}};
+                               {"expert_linear_grad", takes_experts, lower_expert_linear_grad},
+                               {"gather", takes_gather, lower_gather},
+                               {"scatter_add", takes_scatter_add, lower_scatter_add}};
 
 }  // namespace
 
-std::span<const Kernel> expert_kernels() {
+std::span<const Kernel> indexed_kernels() {
   return kKernels;
 }
 
