@@ -199,6 +199,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   c->footer(
       "Examples:\n"
       "  isotone bench train --size 135m --batch 1 --seq 512 --dtype bf16 --json\n"
+      "  isotone bench simulate\n"
       "  isotone bench contraction --m 504 --n 1536 --k 576 --dtype f32");
 }
 

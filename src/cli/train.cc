@@ -241,6 +241,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  isotone train recipes/demo.toml\n"
       "  isotone train recipes/demo.toml --plan\n"
+      "  isotone train recipes/demo.toml --simulate \"8 x H100\"\n"
       "  isotone train recipes/demo.toml --stop-after 5 && isotone train recipes/demo.toml");
   c->callback([f, &exit_code] { exit_code = run(*f); });
 }

@@ -60,6 +60,7 @@ void read_part(Machines& m, const std::string& part) {
   const auto axis = axes.find(first);
   if (axis == axes.end()) {
     std::vector<std::string> names;
+    names.reserve(axes.size());
     for (const auto& [name, value] : axes) {
       names.push_back(name + " N");
     }
