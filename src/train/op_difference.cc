@@ -71,6 +71,7 @@ class Walker {
     const auto takes = [this](const ir::Graph& g, const ir::Instruction& x) { return side_.device.takes(g, x); };
     const ir::Graph lowered = passes::run_pipeline(std::move(single), takes);
     std::vector<BufferPtr> inputs;
+    inputs.reserve(reads.size());
     for (const ir::ValueId v : reads) {
       inputs.push_back(values_[static_cast<std::size_t>(v)]);
     }
@@ -141,6 +142,7 @@ std::vector<std::string> origins(const ir::Graph& graph, const std::vector<std::
 bool alike(const ir::Graph& a, const ir::Instruction& x, const ir::Graph& b, const ir::Instruction& y) {
   const auto types = [](const ir::Graph& g, const std::vector<ir::ValueId>& ids) {
     std::vector<ir::Type> out;
+    out.reserve(ids.size());
     for (const ir::ValueId v : ids) {
       out.push_back(v == ir::kNone ? ir::Type{} : g.types[static_cast<std::size_t>(v)]);
     }

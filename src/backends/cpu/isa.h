@@ -25,7 +25,8 @@ Isa current_isa();
 /// Why current_isa() is what it is, in a few words for people.
 std::string isa_reason();
 
-/// For tests and audits: use `isa` from now on (it must be supported), without tile units. Not to be called while a kernel runs.
+/// For tests and audits: use `isa` from now on (it must be supported), without tile units. Not to be called while a
+/// kernel runs.
 void set_isa(Isa isa);
 
 /// Whether processor and operating system offer bf16 tile units (AMX). The first call asks the system for them, once
