@@ -13,7 +13,7 @@ namespace {
 /// Keys of a recipe that says more of its data than the first version could.
 nlohmann::json later_keys(const Recipe& r) {
   nlohmann::json all = nlohmann::json::object();
-  if (r.kind == "jsonl") {
+  if (data::has_field(r.kind)) {
     all["data.field"] = r.field;
   }
   for (const data::SourceSpec& s : r.sources) {
@@ -21,7 +21,7 @@ nlohmann::json later_keys(const Recipe& r) {
     all[key + "kind"] = s.kind;
     all[key + "files"] = s.files;
     all[key + "weight"] = s.weight;
-    if (s.kind == "jsonl") {
+    if (data::has_field(s.kind)) {
       all[key + "field"] = s.field;
     }
   }
