@@ -28,7 +28,7 @@ InputFile input_file(const std::string& path) {
 
 std::string why_source_stale(const BuiltSource& was, const SourceSpec& now) {
   const std::string which = now.name.empty() ? "" : fmt::format("source '{}': ", now.name);
-  if (was.kind != now.kind || (now.kind == "jsonl" && was.field != now.field)) {
+  if (was.kind != now.kind || (has_field(now.kind) && was.field != now.field)) {
     return fmt::format("{}its kind or field is another one", which);
   }
   const std::vector<std::string> files = files_of(now);

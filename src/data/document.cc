@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "data/pieces.h"
 #include "formats/json_text.h"
+#include "text/parquet_texts.h"
 #include "text/utf8.h"
 
 namespace isotone::data {
@@ -39,7 +41,7 @@ std::int64_t read_lines(const std::string& path, const std::function<Document(st
     require(text::repair_utf8(line) == line, "the line is not UTF-8");
     return encode(line);
   };
-  PieceQueue queue(path, checked, sink);
+  PieceQueue queue(path, "line", checked, sink);
   std::int64_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
     ++number;
@@ -105,7 +107,7 @@ void read_text(const std::string& path, const text::Tokenizer& tokenizer, const 
   const MappedFile file(path);
   const std::string_view text = text_of(file);
   PieceQueue queue(
-      path, [&](std::string_view piece) { return encode_text(piece, tokenizer); }, sink);
+      path, "", [&](std::string_view piece) { return encode_text(piece, tokenizer); }, sink);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\f', at), text.size());
     std::string_view part = text.substr(at, end - at);
@@ -132,6 +134,25 @@ void read_jsonl(const std::string& path, const std::string& field, const text::T
     return encode_text(parsed[field].get_ref<const std::string&>(), tokenizer);
   };
   require(read_lines(path, encode, sink) > 0, "{}: there is no text in it", path);
+}
+
+void read_parquet(const std::string& path, const std::string& field, const text::Tokenizer& tokenizer,
+                  const DocumentSink& sink) {
+  constexpr std::size_t kRows = 512;
+  text::ParquetTexts texts(path, field);
+  PieceQueue queue(
+      path, "row", [&](std::string_view piece) { return encode_text(piece, tokenizer); }, sink);
+  std::int64_t number = 0;
+  for (auto rows = texts.next(kRows); !rows.empty(); rows = texts.next(kRows)) {
+    for (const std::optional<std::string>& row : rows) {
+      ++number;
+      if (row.has_value()) {
+        queue.push(*row, number);
+      }
+    }
+    queue.flush();  // before the rows are gone
+  }
+  require(queue.documents() > 0, "{}: there is no text in it", path);
 }
 
 void read_chats(const std::string& path, const text::Tokenizer& tokenizer, const text::ChatTemplate& chat,

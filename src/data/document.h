@@ -21,7 +21,7 @@ struct Document {
 /// Takes documents in the order of their file.
 using DocumentSink = std::function<void(const Document&)>;
 
-// Each reads one file through a map, tokenizes on all threads, and hands over one document after another; memory does
+// Each reads one file as it goes, tokenizes on all threads, and hands over one document after another; memory does
 // not grow with the file. Throws Error naming the file, and the line where there are lines.
 
 /// Documents of a UTF-8 text, separated by form feeds (U+000C); line ends around one are dropped, and each document
@@ -31,6 +31,10 @@ void read_text(const std::string& path, const text::Tokenizer& tokenizer, const 
 /// One document for each line, a JSON object whose `field` is a text. Empty lines and empty texts are skipped.
 void read_jsonl(const std::string& path, const std::string& field, const text::Tokenizer& tokenizer,
                 const DocumentSink& sink);
+
+/// One document for each row of a Parquet file's column of texts. Nulls and empty texts are skipped.
+void read_parquet(const std::string& path, const std::string& field, const text::Tokenizer& tokenizer,
+                  const DocumentSink& sink);
 
 /// One document for each line {"messages": [{"role", "content"}, ...]}, rendered by the chat template; only the
 /// assistant's answers are learned, their end of turn included.

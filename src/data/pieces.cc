@@ -7,9 +7,9 @@
 
 namespace isotone::data {
 
-void PieceQueue::push(std::string_view text, std::int64_t line) {
+void PieceQueue::push(std::string_view text, std::int64_t number) {
   constexpr std::size_t kMostPieces = 512, kMostBytes = std::size_t{4} << 20;
-  waiting_.push_back({text, line});
+  waiting_.push_back({text, number});
   bytes_ += text.size();
   if (waiting_.size() >= kMostPieces || bytes_ >= kMostBytes) {
     flush();
@@ -30,7 +30,8 @@ void PieceQueue::flush() {
   });
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     if (faults[i].has_value()) {
-      fail("{}{}: {}", name_, waiting_[i].line > 0 ? fmt::format(", line {}", waiting_[i].line) : "", *faults[i]);
+      fail("{}{}: {}", name_, waiting_[i].number > 0 ? fmt::format(", {} {}", unit_, waiting_[i].number) : "",
+           *faults[i]);
     }
     if (!documents[i].ids.empty()) {
       sink_(documents[i]);

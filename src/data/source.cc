@@ -29,11 +29,15 @@ void add_folder(const std::string& folder, const std::string& ending, int depth,
 }  // namespace
 
 std::vector<std::string> source_kinds() {
-  return {"text", "jsonl", "chat"};
+  return {"text", "jsonl", "parquet", "chat"};
+}
+
+bool has_field(const std::string& kind) {
+  return kind == "jsonl" || kind == "parquet";
 }
 
 std::vector<std::string> files_of(const SourceSpec& spec) {
-  const std::string ending = spec.kind == "text" ? "" : ".jsonl";
+  const std::string ending = spec.kind == "text" ? "" : spec.kind == "parquet" ? ".parquet" : ".jsonl";
   std::vector<std::string> out;
   for (const std::string& path : spec.files) {
     if (!is_folder(path)) {
@@ -53,6 +57,8 @@ void read_file(const SourceSpec& spec, const std::string& file, const Encoder& e
     read_chats(file, encoder.tokenizer, encoder.chat, sink);
   } else if (spec.kind == "jsonl") {
     read_jsonl(file, spec.field, encoder.tokenizer, sink);
+  } else if (spec.kind == "parquet") {
+    read_parquet(file, spec.field, encoder.tokenizer, sink);
   } else {
     read_text(file, encoder.tokenizer, sink);
   }

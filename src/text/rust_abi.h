@@ -28,6 +28,7 @@ struct Ids {
 };
 struct Tokenizer;
 struct Template;
+struct ParquetTexts;
 struct TokenizerHandle {
   Tokenizer* tokenizer;
   std::uint32_t vocab_size;
@@ -55,6 +56,10 @@ struct Rendered {
   Bytes text;
   Ids stand_ins;
 };
+struct Rows {
+  Bytes text;
+  Ids lengths;
+};
 void isotone_text_free_bytes(Bytes);
 void isotone_text_free_ids(Ids);
 int isotone_text_tokenizer_from_json(Slice json, Slice config, TokenizerHandle* out, Bytes* error);
@@ -71,6 +76,9 @@ int isotone_text_special_ids(const Tokenizer*, Ids* out, Bytes* error);
 int isotone_text_template_new(Slice source, Template** out, Bytes* error);
 void isotone_text_template_free(Template*);
 int isotone_text_render(const Template*, const RenderParts* parts, Rendered* out, Bytes* error);
+int isotone_text_parquet_open(Slice path, Slice column, ParquetTexts** out, Bytes* error);
+void isotone_text_parquet_free(ParquetTexts*);
+int isotone_text_parquet_next(ParquetTexts*, std::size_t most, Rows* out, Bytes* error);
 }
 
 inline Slice slice(std::string_view s) {

@@ -16,7 +16,7 @@ nlohmann::json later_keys(const Recipe& r) {
   if (r.balance_loss >= 0.0) {
     all["train.balance_loss"] = r.balance_loss;
   }
-  if (r.kind == "jsonl") {
+  if (data::has_field(r.kind)) {
     all["data.field"] = r.field;
   }
   for (const data::SourceSpec& s : r.sources) {
@@ -24,7 +24,7 @@ nlohmann::json later_keys(const Recipe& r) {
     all[key + "kind"] = s.kind;
     all[key + "files"] = s.files;
     all[key + "weight"] = s.weight;
-    if (s.kind == "jsonl") {
+    if (data::has_field(s.kind)) {
       all[key + "field"] = s.field;
     }
   }

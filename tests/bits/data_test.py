@@ -65,6 +65,25 @@ def check_mixture(folder, model, sources):
     print("proportions are exact, each epoch shows each grain once, stages hold from their step on")
 
 
+def check_parquet(folder, model):
+    """A file that Arrow wrote, and the same documents as lines of JSON."""
+    arrow = folder / "arrow"
+    arrow.mkdir()
+    shutil.copy(t.ROOT / "tests/goldens/parquet/zstd.parquet", arrow)
+    (arrow / "read me").write_text("not read")
+    texts = ["The sea is deep.", "Grüße von der Küste – 海は深い", "", "two\nlines", "The sea is deep.", "x" * 300]
+    plain = lines(folder / "plain.jsonl", texts)
+
+    def one(kind, files):
+        return t.recipe(folder / f"{kind}.toml", model, [], **{"data__kind": None, "data__files": None, "data__grain_tokens": 64,
+                                                               "data.sources.a__kind": kind, "data.sources.a__files": [str(files)]})
+
+    assert hash_of(one("parquet", arrow)) == hash_of(one("jsonl", plain))
+    built = json.loads(t.ok("data", "build", one("parquet", arrow), "--json").stdout)
+    assert built["sources"][0]["documents"] == 5, built
+    print("Parquet: the documents of its column")
+
+
 def check_hashes(folder, model, sources):
     base = hash_of(mixed(folder / "mixed.toml", model, *sources))
     copied = folder / "elsewhere"
@@ -152,6 +171,7 @@ def main():
         folder = pathlib.Path(name)
         model, sources = t.make_model(folder / "model"), make_sources(folder)
         check_mixture(folder, model, sources)
+        check_parquet(folder, model)
         check_hashes(folder, model, sources)
         check_diff(folder, model, sources)
         check_runs(folder, model, sources)

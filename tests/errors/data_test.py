@@ -41,7 +41,14 @@ def check_lines(folder, model):
     bad(b"[" * 100000 + b"\n", "line 1", "deep")
     bad(b"", "no text")
     bad(b'{"text": ""}\n\n', "no text")
-    print("lines of JSON: file and line")
+    arrow = str(t.ROOT / "tests/goldens/parquet/snappy.parquet")
+    for field, says in (("body", "inner.body, always"), ("number", "no column of texts"), ("raw", "row 2")):
+        fails(["data", "hash", sourced(folder / "q.toml", model, **{"data.sources.a__kind": "parquet", "data.sources.a__field": field,
+                                                                    "data.sources.a__files": [arrow]})], "snappy.parquet", says)
+    (folder / "cut.parquet").write_bytes(pathlib.Path(arrow).read_bytes()[:-9])
+    fails(["data", "hash", sourced(folder / "q.toml", model, **{"data.sources.a__kind": "parquet", "data.sources.a__files": [str(folder / "cut.parquet")]})],
+          "cut.parquet")
+    print("lines of JSON: file and line; Parquet: file, row and column")
 
 
 def check_folders(folder, model):

@@ -1,8 +1,10 @@
-//! Tokenizers and chat templates for Isotone, behind a small C ABI: opaque handles, explicit lengths, errors as owned
-//! strings, and no panic ever crosses. Everything here is immutable after construction and safe to share.
+//! Tokenizers, chat templates and Parquet's columns of texts for Isotone, behind a small C ABI: opaque handles, explicit lengths, errors as owned
+//! strings, and no panic ever crosses. Everything here but a Parquet file that is
+//! being read is immutable after construction and safe to share.
 mod abi;
 mod gguf;
 mod hide;
+mod parquet_texts;
 mod pretokenizers;
 mod python;
 mod template;
@@ -10,6 +12,7 @@ mod tokenizer;
 
 use abi::{borrowed, guarded, Bytes, Ids, Slice};
 use gguf::GgufParts;
+use parquet_texts::ParquetTexts;
 use template::{RenderInput, Template};
 use tokenizer::TextTokenizer;
 
@@ -224,6 +227,49 @@ pub unsafe extern "C" fn isotone_text_render(
         Ok(Rendered {
             text: Bytes::new(text.into_bytes()),
             stand_ins: Ids::new(pairs),
+        })
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn isotone_text_parquet_open(
+    path: Slice,
+    column: Slice,
+    out: *mut *mut ParquetTexts,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(out, error, || {
+        let texts = ParquetTexts::open(path.text("the path")?, column.text("the column")?)?;
+        Ok(Box::into_raw(Box::new(texts)))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn isotone_text_parquet_free(p: *mut ParquetTexts) {
+    if !p.is_null() {
+        drop(Box::from_raw(p));
+    }
+}
+
+/// Texts one after another, and their lengths; 2^32 - 1 for a row that is null.
+#[repr(C)]
+pub struct Rows {
+    text: Bytes,
+    lengths: Ids,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn isotone_text_parquet_next(
+    p: *mut ParquetTexts,
+    most: usize,
+    out: *mut Rows,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(out, error, || {
+        let (text, lengths) = (*p).next(most)?;
+        Ok(Rows {
+            text: Bytes::new(text),
+            lengths: Ids::new(lengths),
         })
     })
 }
