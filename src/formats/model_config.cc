@@ -1,29 +1,17 @@
-// config.json and GGUF metadata to ModelConfig, and its sanity rules.
+// config.json to ModelConfig and back, and its sanity rules.
 #include "formats/model_config.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdlib>
 
 #include "base/error.h"
 #include "formats/json_text.h"
+#include "formats/model_config_impl.h"
 
 namespace isotone {
 namespace {
 
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;
-
-struct Architecture {
-  std::string_view gguf;
-  std::string_view class_name;
-  std::string_view model_type;
-};
-
-constexpr std::array<Architecture, 4> kArchitectures = {{{"llama", "LlamaForCausalLM", "llama"},
-                                                         {"qwen2", "Qwen2ForCausalLM", "qwen2"},
-                                                         {"qwen3", "Qwen3ForCausalLM", "qwen3"},
-                                                         {"", "Qwen3MoeForCausalLM", "qwen3_moe"}}};
 
 /// Fields of one JSON object, with messages that name file and field.
 class Fields {
@@ -105,14 +93,6 @@ class Fields {
   const std::string& what_;
 };
 
-void add_ids(std::vector<std::int64_t>& to, const std::vector<std::int64_t>& from) {
-  for (const std::int64_t id : from) {
-    if (std::find(to.begin(), to.end(), id) == to.end()) {
-      to.push_back(id);
-    }
-  }
-}
-
 std::optional<DType> dtype_of_text(const std::string& text) {
   if (text == "float32" || text == "torch.float32") {
     return DType::f32;
@@ -124,11 +104,6 @@ std::optional<DType> dtype_of_text(const std::string& text) {
     return DType::f16;
   }
   return std::nullopt;
-}
-
-/// The shortest decimal that reads back as this float: 1e-05, not 9.999999747378752e-06.
-double shortest_of_f32(double value) {
-  return std::strtod(fmt::format("{}", static_cast<float>(value)).c_str(), nullptr);
 }
 
 }  // namespace
@@ -189,7 +164,7 @@ void check_model_config(const ModelConfig& c, const std::string& what) {
   count("vocab_size", c.vocab_size, std::int64_t{1} << 24);
   count("hidden_size", c.hidden_size, std::int64_t{1} << 20);
   count("intermediate_size", c.intermediate_size, std::int64_t{1} << 24);
-  count("num_hidden_layers", c.n_layers, 4096);
+  count("num_hidden_layers", c.n_layers, kMostLayers);
   count("num_attention_heads", c.n_heads, 65536);
   count("num_key_value_heads", c.n_kv_heads, 65536);
   count("head_dim", c.head_dim, 65536);
@@ -224,7 +199,7 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
     c.architecture = (*names)[0].get<std::string>();
   }
   c.model_type = f.text("model_type", "");
-  for (const Architecture& a : kArchitectures) {
+  for (const ModelFamily& a : kModelFamilies) {
     if (c.architecture.empty() && c.model_type == a.model_type) {
       c.architecture = a.class_name;
     }
@@ -286,74 +261,6 @@ void apply_generation_config(ModelConfig& config, const std::string& json_text, 
   add_ids(config.eos_ids, Fields(json, what).ids("eos_token_id"));
   config.generation_json = json_text;
   check_model_config(config, what);
-}
-
-ModelConfig model_config_of_gguf(const Gguf& gguf) {
-  const std::string arch(gguf.require_metadata("general.architecture").as_text());
-  const auto* const row = std::find_if(kArchitectures.begin(), kArchitectures.end(),
-                                       [&](const auto& a) { return a.gguf == arch && !arch.empty(); });
-  if (row == kArchitectures.end()) {
-    fail("{}: the architecture '{}' is not known; known are llama, qwen2 and qwen3", gguf.path(), arch);
-  }
-  const auto integer = [&](std::string_view key, std::optional<std::int64_t> fallback = std::nullopt) {
-    const std::string full = fmt::format("{}.{}", arch, key);
-    const GgufValue* value = gguf.find_metadata(full);
-    return value == nullptr && fallback ? *fallback : gguf.require_metadata(full).as_integer();
-  };
-  const auto number = [&](std::string_view key, double fallback) {
-    const GgufValue* value = gguf.find_metadata(fmt::format("{}.{}", arch, key));
-    return value == nullptr ? fallback : shortest_of_f32(value->as_number());
-  };
-  const auto id = [&](const char* key) -> std::optional<std::int64_t> {
-    const GgufValue* value = gguf.find_metadata(key);
-    return value == nullptr ? std::nullopt : std::optional(value->as_integer());
-  };
-  ModelConfig c;
-  c.architecture = row->class_name;
-  c.model_type = row->model_type;
-  const GgufTensor* embedding = gguf.find_tensor("token_embd.weight");
-  require(embedding != nullptr && embedding->shape.size() == 2,
-          "{}: the tensor 'token_embd.weight' is missing or no matrix", gguf.path());
-  c.vocab_size = embedding->shape[0];
-  c.hidden_size = integer("embedding_length");
-  require(embedding->shape[1] == c.hidden_size, "{}: embeddings are {} wide, {}.embedding_length says {}", gguf.path(),
-          embedding->shape[1], arch, c.hidden_size);
-  c.intermediate_size = integer("feed_forward_length");
-  c.n_layers = integer("block_count");
-  c.n_heads = integer("attention.head_count");
-  c.n_kv_heads = integer("attention.head_count_kv", c.n_heads);
-  require(c.n_heads > 0, "{}: {}.attention.head_count is {}", gguf.path(), arch, c.n_heads);
-  require(gguf.find_metadata(arch + ".attention.key_length") != nullptr || c.hidden_size % c.n_heads == 0,
-          "{}: embedding_length {} does not divide into {} attention heads", gguf.path(), c.hidden_size, c.n_heads);
-  c.head_dim = integer("attention.key_length", c.hidden_size / c.n_heads);
-  const std::int64_t rotary = integer("rope.dimension_count", c.head_dim);
-  require(rotary == c.head_dim, "{}: rotary embedding over {} of {} head dimensions is not supported", gguf.path(),
-          rotary, c.head_dim);
-  require(integer("expert_count", 0) == 0, "{}: mixtures of experts are not supported in GGUF files yet", gguf.path());
-  c.rope_theta = number("rope.freq_base", 10000.0);
-  c.rms_norm_eps = number("attention.layer_norm_rms_epsilon", 1e-6);
-  c.max_position = integer("context_length", c.max_position);
-  c.tie_embeddings = gguf.find_tensor("output.weight") == nullptr;
-  c.attention_bias = gguf.find_tensor("blk.0.attn_q.bias") != nullptr;
-  c.mlp_bias = gguf.find_tensor("blk.0.ffn_up.bias") != nullptr;
-  const GgufValue* scaling = gguf.find_metadata(arch + ".rope.scaling.type");
-  if (scaling != nullptr && scaling->as_text() != "none") {
-    c.rope_scaling =
-        json_line({{"rope_type", std::string(scaling->as_text())}, {"factor", number("rope.scaling.factor", 1)}});
-  } else if (gguf.find_tensor("rope_freqs.weight") != nullptr) {
-    c.rope_scaling = json_line({{"rope_type", "frequency_factors"}});
-  }
-  c.bos_id = id("tokenizer.ggml.bos_token_id");
-  c.pad_id = id("tokenizer.ggml.padding_token_id");
-  for (const char* key :
-       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    if (const auto eos = id(key)) {
-      add_ids(c.eos_ids, {*eos});
-    }
-  }
-  check_model_config(c, gguf.path());
-  c.raw_json = model_config_json(c);
-  return c;
 }
 
 std::string model_config_json(const ModelConfig& c) {

@@ -60,7 +60,8 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
 /// Adds what generation_config.json says: further end tokens.
 void apply_generation_config(ModelConfig& config, const std::string& json_text, const std::string& what);
 
-/// From GGUF metadata. Architectures: llama (Mistral included), qwen2, qwen3; others throw Error with the list.
+/// From GGUF metadata. Architectures: llama (Mistral included), qwen2, qwen3, qwen3moe; others throw Error with the
+/// list.
 ModelConfig model_config_of_gguf(const Gguf& gguf);
 
 /// Throws Error naming the field and the rule it breaks.

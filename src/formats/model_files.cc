@@ -118,8 +118,10 @@ class GgufModel : public ModelFiles {
     chat_template_ = gguf_tokenizer_->chat_template;
     for (const GgufTensor& t : gguf_.tensors()) {
       std::string name = hugging_face_name(t.name);
-      if (!name.empty()) {
-        names_.emplace(std::move(name), t.name);
+      if (const std::size_t at = name.find(kExperts); at != std::string::npos) {
+        add_experts(t, name, at + kExperts.size());
+      } else if (!name.empty()) {
+        names_.emplace(std::move(name), Place{t.name});
       }
     }
     check_embedding(*this);
@@ -140,14 +142,19 @@ class GgufModel : public ModelFiles {
     if (it == names_.end()) {
       fail("{}: no tensor '{}' among its {}", path_, name, names_.size());
     }
-    TensorView view = gguf_.tensor(it->second);
+    TensorView view = gguf_.tensor(it->second.name);
     view.name = it->first;
+    if (it->second.expert >= 0) {
+      const std::size_t bytes = view.data.size() / static_cast<std::size_t>(config_.experts.count);
+      view.shape.erase(view.shape.begin());
+      view.data = view.data.subspan(static_cast<std::size_t>(it->second.expert) * bytes, bytes);
+    }
     const bool q = name.find(".self_attn.q_proj.") != std::string_view::npos;
     const bool k = name.find(".self_attn.k_proj.") != std::string_view::npos;
     if (config_.model_type == "llama" && (q || k)) {
       const std::int64_t heads = q ? config_.n_heads : config_.n_kv_heads;
       require(!view.shape.empty() && view.shape[0] == heads * config_.head_dim,
-              "{}: tensor '{}' has the shape {}, {} rows were expected", path_, it->second, shape_text(view.shape),
+              "{}: tensor '{}' has the shape {}, {} rows were expected", path_, it->second.name, shape_text(view.shape),
               heads * config_.head_dim);
       auto copy =
           std::make_shared<const std::vector<std::byte>>(unpermute_rotary_rows(view.data, view.shape[0], heads));
@@ -160,8 +167,29 @@ class GgufModel : public ModelFiles {
   void prefetch() const override { gguf_.prefetch(); }
 
  private:
+  /// A tensor of the file, or one expert's part of it.
+  struct Place {
+    std::string name;
+    std::int64_t expert = -1;
+  };
+  static constexpr std::string_view kExperts = ".mlp.experts.";
+  static constexpr std::size_t kMostNames = std::size_t{1} << 20;
+
+  /// The file has the matrices of all experts in one tensor, Hugging Face one by one: their number goes in at `at`.
+  void add_experts(const GgufTensor& t, const std::string& name, std::size_t at) {
+    const std::int64_t count = config_.experts.count;
+    require(t.shape.size() == 3 && t.shape[0] == count,
+            "{}: tensor '{}' has the shape {}, matrices of {} experts were expected", path_, t.name,
+            shape_text(t.shape), count);
+    // A small file may name many tensors, each of no bytes.
+    require(names_.size() <= kMostNames, "{}: the experts have more than {} matrices", path_, kMostNames);
+    for (std::int64_t x = 0; x < count; ++x) {
+      names_.emplace(fmt::format("{}{}.{}", name.substr(0, at), x, name.substr(at)), Place{t.name, x});
+    }
+  }
+
   Gguf gguf_;
-  std::map<std::string, std::string, std::less<>> names_;  // Hugging Face name to the file's
+  std::map<std::string, Place, std::less<>> names_;  // by Hugging Face name
 };
 
 }  // namespace
@@ -222,7 +250,7 @@ GgufTokenizer tokenizer_of_gguf(const Gguf& gguf) {
 std::string hugging_face_name(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kTop = {
       {{"token_embd.", "model.embed_tokens."}, {"output_norm.", "model.norm."}, {"output.", "lm_head."}}};
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kBlock = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kBlock = {
       {{"attn_norm.", "input_layernorm."},
        {"ffn_norm.", "post_attention_layernorm."},
        {"attn_q.", "self_attn.q_proj."},
@@ -233,7 +261,11 @@ std::string hugging_face_name(std::string_view name) {
        {"attn_k_norm.", "self_attn.k_norm."},
        {"ffn_gate.", "mlp.gate_proj."},
        {"ffn_up.", "mlp.up_proj."},
-       {"ffn_down.", "mlp.down_proj."}}};
+       {"ffn_down.", "mlp.down_proj."},
+       {"ffn_gate_inp.", "mlp.gate."},
+       {"ffn_gate_exps.", "mlp.experts.gate_proj."},
+       {"ffn_up_exps.", "mlp.experts.up_proj."},
+       {"ffn_down_exps.", "mlp.experts.down_proj."}}};
   const auto renamed = [](std::string_view text, const auto& table) -> std::string {
     for (const auto& [from, to] : table) {
       const std::string_view rest = text.starts_with(from) ? text.substr(from.size()) : std::string_view();

@@ -180,6 +180,7 @@ TEST(ModelNames, GgufToHuggingFace) {
   EXPECT_EQ(hugging_face_name("blk.12.ffn_down.weight"), "model.layers.12.mlp.down_proj.weight");
   EXPECT_EQ(hugging_face_name("blk.0.attn_q.bias"), "model.layers.0.self_attn.q_proj.bias");
   EXPECT_EQ(hugging_face_name("blk.3.attn_q_norm.weight"), "model.layers.3.self_attn.q_norm.weight");
+  EXPECT_EQ(hugging_face_name("blk.3.ffn_gate_inp.weight"), "model.layers.3.mlp.gate.weight");
   for (const char* name : {"blk.", "blk.x.ffn_up.weight", "blk.1", "blk.1ffn_up.weight",
                            "blk.99999999999.ffn_up.weight", "output.weights", "rope_freqs.weight", ""}) {
     EXPECT_EQ(hugging_face_name(name), "") << name;
@@ -278,7 +279,7 @@ TEST_F(ModelFilesTest, GgufConfigurationBroken) {
   EXPECT_EQ(refusal([](GgufBuilder& b) {
               b.metadata[0] = testing::gguf_entry("general.architecture", GgufType::text, gguf_text("mamba"));
             }),
-            p + "the architecture 'mamba' is not known; known are llama, qwen2 and qwen3");
+            p + "the architecture 'mamba' is not known; known are llama, qwen2, qwen3 and qwen3moe");
   EXPECT_EQ(refusal([](GgufBuilder& b) { b.metadata.erase(b.metadata.begin() + 1); }),
             p + "the metadata 'llama.block_count' is missing");
   EXPECT_EQ(refusal([](GgufBuilder& b) {
@@ -294,7 +295,7 @@ TEST_F(ModelFilesTest, GgufConfigurationBroken) {
             }),
             p + "GGUF metadata 'llama.block_count' is f32, an integer was expected");
   EXPECT_EQ(refusal([](GgufBuilder& b) { b.number("llama.expert_count", 8); }),
-            p + "mixtures of experts are not supported in GGUF files yet");
+            p + "experts are not supported in GGUF files of 'llama'");
   EXPECT_EQ(refusal([](GgufBuilder& b) { b.number("tokenizer.ggml.padding_token_id", 99); }),
             p + "the special token 99 is outside the vocabulary of 4");
   EXPECT_EQ(refusal([](GgufBuilder& b) {

@@ -78,15 +78,20 @@ def check_errors(work):
         assert done.returncode == 1 and says in done.stderr, (says, done)
 
 
-def check_convert(work):
-    """A dense Qwen3 as GGUF, and the folder made of it, answer alike."""
-    names = {"embed_tokens": "token_embd", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
-             "o_proj": "attn_output"} | {f"{x}_proj": f"attn_{x}" for x in "qkv"} | {f"{x}_norm": f"attn_{x}_norm" for x in "qk"}
+def write_gguf(path, family):
+    """The family's tiny model as llama.cpp writes it: its names, all experts of a layer in one tensor."""
+    arch = family.replace("_", "")
+    names = {"embed_tokens": "token_embd", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "o_proj": "attn_output"}
+    names |= {f"{x}_proj": f"attn_{x}" for x in "qkv"} | {f"{x}_norm": f"attn_{x}_norm" for x in "qk"} | {"gate": "ffn_gate_inp"}
     names |= {f"{x}_proj": f"ffn_{x}" for x in ("gate", "up", "down")}
-
-    def gguf_name(name):
+    tensors = {}
+    for name, (shape, values) in t.weights(family=family).items():
         parts = name.split(".")
-        return f"blk.{parts[2]}.{names[parts[-2]]}.weight" if "layers" in parts else f"{names.get(parts[-2], 'output_norm')}.weight"
+        own = names.get(parts[-2], "output_norm") + ("_exps" if "experts" in parts else "") + ".weight"
+        own = f"blk.{parts[2]}.{own}" if "layers" in parts else own
+        if "experts" in parts:
+            shape, values = [5, *shape], tensors.get(own, (0, []))[1] + values
+        tensors[own] = (shape, values)
 
     def text(s):
         return struct.pack("<Q", len(s.encode())) + s.encode()
@@ -94,29 +99,44 @@ def check_convert(work):
     letters = t.byte_letters()
     tokens = [letters[b] for b in range(256)] + ["<|start|>", "<|end|>", "<|im_start|>", "<|im_end|>"]
     keys = {"block_count": t.LAYERS, "context_length": 512, "embedding_length": t.EMBED, "feed_forward_length": t.MLP,
-            "attention.head_count": t.HEADS, "attention.head_count_kv": t.KV_HEADS, "attention.key_length": 128}
-    pairs = [text(f"qwen3.{key}") + struct.pack("<II", 4, value) for key, value in keys.items()]
-    pairs += [text("qwen3.rope.freq_base") + struct.pack("<If", 6, 1e4), text("qwen3.attention.layer_norm_rms_epsilon") + struct.pack("<If", 6, 1e-5)]
+            "attention.head_count": t.HEADS, "attention.head_count_kv": t.KV_HEADS, "attention.key_length": 128 if family == "qwen3" else t.WIDTH}
+    if family == "qwen3_moe":
+        keys |= {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 24}
+    pairs = [text(f"{arch}.{key}") + struct.pack("<II", 4, value) for key, value in keys.items()]
+    pairs += [text(f"{arch}.{key}") + struct.pack("<If", 6, value) for key, value in (("rope.freq_base", 1e4), ("attention.layer_norm_rms_epsilon", 1e-5))]
     pairs += [text(key) + struct.pack("<I", 8) + text(value) for key, value in
-              (("general.architecture", "qwen3"), ("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "qwen2"))]
+              (("general.architecture", arch), ("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "qwen2"))]
     pairs.append(text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, len(tokens)) + b"".join(map(text, tokens)))
     pairs.append(text("tokenizer.ggml.token_type") + struct.pack("<IIQ", 9, 5, len(tokens)) + struct.pack("<260i", *[1] * 256, *[3] * 4))
     pairs.append(text("tokenizer.ggml.merges") + struct.pack("<IIQ", 9, 8, 0))
-    tensors = t.weights(family="qwen3")
-    head = b"".join(pairs)
     infos, data = b"", b""
     for name, (shape, values) in tensors.items():
-        infos += text(gguf_name(name)) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), 0, len(data))
+        infos += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), 0, len(data))
         data += struct.pack(f"<{len(values)}f", *values)
         data += bytes(-len(data) % 32)
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs)) + head + infos
-    path = work / "qwen3.gguf"
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs)) + b"".join(pairs) + infos
     path.write_bytes(head + bytes(-len(head) % 32) + data)
+    return path
+
+
+def check_convert(work, family, model):
+    """A GGUF file, the folder made of it, and a folder with the same weights answer alike."""
+    path = write_gguf(work / "model.gguf", family)
     t.ok("convert", path, work / "converted", "--dtype", "f32")
-    assert shapes(work / "converted") == {name: shape for name, (shape, _) in tensors.items()}
-    answers = [t.ok("generate", m, "--tokens", "10,20,30", "-n", 6, "--temperature", 0, "--ignore-eos", "--json").stdout
-               for m in (path, work / "converted")]
-    assert json.loads(answers[0])["tokens"] == json.loads(answers[1])["tokens"], answers
+    assert shapes(work / "converted") == {name: shape for name, (shape, _) in t.weights(family=family).items()}
+    answers = [json.loads(t.ok("generate", m, "--tokens", "10,20,30", "-n", 6, "--temperature", 0, "--ignore-eos", "--json").stdout)["tokens"]
+               for m in (path, work / "converted", model)]
+    assert answers[0] == answers[1] == answers[2], answers
+    if family == "qwen3_moe":
+        raw = path.read_bytes()
+        for old, new, says in ((struct.pack("<II", 4, 5), struct.pack("<II", 4, 4), "matrices of 4 experts were expected"),
+                               (struct.pack("<II", 4, 2), struct.pack("<II", 4, 7), "num_experts_per_tok is 7, from 1 to 5 was expected")):
+            key = b"expert_count" if new[-4] == 4 else b"expert_used_count"
+            at = raw.index(key) + len(key)
+            assert raw[at : at + 8] == old
+            path.write_bytes(raw[:at] + new + raw[at + 8 :])
+            done = t.run("score", path, "-")
+            assert done.returncode == 1 and says in done.stderr, (says, done)
 
 
 def main():
@@ -129,9 +149,10 @@ def main():
             check_answers(check_training(work / family, family, model, text))
             if family == "qwen3_moe":
                 check_balance_loss(work / family, model, text)
-            print(family, "trains, resumes, scores and answers")
+            untouched = t.make_model(work / family / "untouched", family=family)
+            check_convert(work / family, family, untouched)
+            print(family, "trains, resumes, scores, answers and converts")
         check_errors(work)
-        check_convert(work)
 
 
 if __name__ == "__main__":
