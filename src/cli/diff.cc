@@ -35,7 +35,7 @@ json worker_of(const RunFiles& run, std::int64_t step, std::int64_t grain) {
     return {{"ranks", s->ranks()}, {"hosts", s->hosts}};
   }
   const train::Recipe r = train::recipe_of_fields(run.recipe()->fields, run.out);
-  const int rank = train::rank_of_grain(grain, r.grains, s->ranks());
+  const int rank = train::rank_of_grain(grain, r.grains, *s);
   return {{"ranks", s->ranks()}, {"rank", rank}, {"host", s->hosts[static_cast<std::size_t>(rank)]}};
 }
 

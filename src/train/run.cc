@@ -189,7 +189,7 @@ RunResult run(const Recipe& r, const RunOptions& o, const RunObserver& caller, c
   }
   watch.start(s.config, stepper);
   stepper.set_timeline(watch.timeline());
-  note_session(r.out, state.step, ranks);
+  note_session(r.out, state.step, ranks, stepper.shards().grid().mesh().ranks());
   Saver saver(r, run_recipe(r, data, o), s, stepper.shards(), observer, result);
   const std::int64_t per_step = r.rounds * r.grains, first = state.step;
   std::int64_t saved_step = result.checkpoint.empty() ? -1 : state.step;

@@ -97,7 +97,8 @@ TEST(CostModel, CountsAsTheRestDoes) {
     for (const int n : {2, 4}) {
       const Cost c = cost_of_step(shape, plain_chip(), kNetwork, mesh(n), plain_work(), kFit);
       dist::SilentRank rank(0, n);
-      const Shards shards(specs, tied ? 0 : specs.size(), DataMode::zero2, rank);
+      const Grid grid({}, rank);
+      const Shards shards(specs, tied ? 0 : specs.size(), DataMode::zero2, grid);
       const auto planned = static_cast<double>(shards.bytes_sent(1, 16));
       // A tied embedding's two uses travel apart, which the model leaves out.
       EXPECT_NEAR(c.data_bytes, planned, (tied ? 0.3 : 0.01) * planned) << n;

@@ -38,12 +38,17 @@ std::vector<Session> read_sessions(const std::string& out) {
         !std::all_of(hosts->begin(), hosts->end(), [](const json& h) { return h.is_string(); })) {
       continue;
     }
-    sessions.push_back({line["from_step"].get<std::int64_t>(), hosts->get<std::vector<std::string>>()});
+    const json model = line.value("model_ranks", json(1));
+    const int group = model.is_number_integer() ? model.get<int>() : 1;
+    if (group < 1 || hosts->size() % static_cast<std::size_t>(group) != 0) {
+      continue;
+    }
+    sessions.push_back({line["from_step"].get<std::int64_t>(), hosts->get<std::vector<std::string>>(), group});
   }
   return sessions;
 }
 
-void note_session(const std::string& out, std::int64_t from_step, dist::Communicator& ranks) {
+void note_session(const std::string& out, std::int64_t from_step, dist::Communicator& ranks, int model_ranks) {
   const std::vector<std::string> hosts = dist::texts_of_ranks(ranks, host_name());
   dist::together(ranks, [&] {
     if (ranks.rank() != 0) {
@@ -51,12 +56,12 @@ void note_session(const std::string& out, std::int64_t from_step, dist::Communic
     }
     std::vector<Session> sessions = read_sessions(out);
     std::erase_if(sessions, [&](const Session& s) { return s.from_step >= from_step; });
-    sessions.push_back({from_step, hosts});
+    sessions.push_back({from_step, hosts, model_ranks});
     std::string text;
     for (const Session& s : sessions) {
-      text +=
-          json{{"from_step", s.from_step}, {"hosts", s.hosts}}.dump(-1, ' ', false, json::error_handler_t::replace) +
-          "\n";
+      text += json{{"from_step", s.from_step}, {"hosts", s.hosts}, {"model_ranks", s.model_ranks}}.dump(
+                  -1, ' ', false, json::error_handler_t::replace) +
+              "\n";
     }
     write_file_atomic(join_path(out, kWorkersFile), text);
   });
@@ -70,13 +75,14 @@ const Session* session_of(const std::vector<Session>& sessions, std::int64_t ste
   return found;
 }
 
-int rank_of_grain(std::int64_t grain, std::int64_t round_grains, int ranks) {
+int rank_of_grain(std::int64_t grain, std::int64_t round_grains, const Session& session) {
+  const int ranks = session.ranks() / session.model_ranks;
   const dist::TreeParts parts(ReductionTree(TreeKind::element, round_grains), ranks);
   const std::int64_t in_round = grain % round_grains;
   for (int r = 0; r < ranks; ++r) {
     const Span mine = parts.parts[static_cast<std::size_t>(r)];
     if (mine.begin <= in_round && in_round < mine.end) {
-      return r;
+      return r * session.model_ranks;
     }
   }
   return 0;

@@ -104,7 +104,7 @@ TEST_F(DiffRanks, AWrongLossNamesGrainAndRank) {
   const train::Session* s = train::session_of(c.b.sessions, 3);
   ASSERT_NE(s, nullptr);
   EXPECT_EQ(s->ranks(), 3);
-  EXPECT_EQ(train::rank_of_grain(5, recipe_.grains, s->ranks()), 2);
+  EXPECT_EQ(train::rank_of_grain(5, recipe_.grains, *s), 2);
   EXPECT_FALSE(c.tensor.has_value()) << "a loss that is only reported changes no parameter";
   const train::Replayed r = again(c);
   EXPECT_EQ(r.from_step, 2);

@@ -37,6 +37,8 @@ def complaints(page):
             known = flags_of("") | flags_of(command)
             if command in ("bench", "checkpoint", "data"):  # commands with commands of their own
                 known |= flags_of(" ".join(words[words.index(command):][:2]))
+            if command == "launch" and "--" in words:  # and what it starts
+                known |= flags_of(words[words.index("--") + 1])
             for word in words:
                 flag = word.split("=")[0]
                 if re.match(r"--?[a-zA-Z]", flag) and flag not in known:
