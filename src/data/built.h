@@ -18,7 +18,7 @@ struct InputFile {
   std::string path;
   std::uint64_t bytes = 0;
   std::int64_t modified_ns = 0;
-  std::string sha256;
+  std::string sha256;  ///< of an object, its ETag
 };
 
 struct BuiltSource {

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/object_store.h"
 
 namespace isotone::data {
 
@@ -40,7 +41,18 @@ std::vector<std::string> files_of(const SourceSpec& spec) {
   const std::string ending = spec.kind == "text" ? "" : spec.kind == "parquet" ? ".parquet" : ".jsonl";
   std::vector<std::string> out;
   for (const std::string& path : spec.files) {
-    if (!is_folder(path)) {
+    if (is_object_url(path) && path.ends_with("/")) {
+      const std::size_t before = out.size();
+      for (const StoredObject& object : ObjectStore(store_settings()).list(path)) {
+        if (object.url.ends_with(ending) && !object.url.ends_with("/") && object.url.find("/.") == std::string::npos) {
+          out.push_back(object.url);
+        }
+      }
+      require(out.size() > before, "{}: there is no object{} with this prefix", path,
+              ending.empty() ? "" : " that ends in " + ending);
+      continue;
+    }
+    if (is_object_url(path) || !is_folder(path)) {
       out.push_back(path);
       continue;
     }
@@ -53,6 +65,15 @@ std::vector<std::string> files_of(const SourceSpec& spec) {
 }
 
 void read_file(const SourceSpec& spec, const std::string& file, const Encoder& encoder, const DocumentSink& sink) {
+  if (is_object_url(file)) {
+    const std::string local = ObjectStore(store_settings()).fetch(file);
+    try {
+      read_file(spec, local, encoder, sink);
+    } catch (const Error& e) {
+      throw e.in(file);
+    }
+    return;
+  }
   if (spec.kind == "chat") {
     read_chats(file, encoder.tokenizer, encoder.chat, sink);
   } else if (spec.kind == "jsonl") {
