@@ -25,7 +25,7 @@ MUTANTS = [
     (KERNELS + "vec.h", "if (n <= kLeaf) {\n    return leaf_sum<V>(0, n, term);", "if (n <= 4 * kLeaf) {\n    return leaf_sum<V>(0, n, term);", "CrossEntropy*"),
     (KERNELS + "reduce_impl.h", "return axis_tree(0, n, leaf, [](V a, V b) { return a + b; });", "return leaf(0, n);", "Reduce*"),
     (KERNELS + "embedding_scalar.cc", "const std::int64_t left = axis_cut(length);", "const std::int64_t left = kLeaf;", "Embedding*"),
-    (KERNELS + "experts.cc", "const std::int64_t left = (count + 1) / 2;", "const std::int64_t left = 1;", "ExpertLinearGrad*"),
+    (KERNELS + "experts.cc", "const std::int64_t left = (count + 1) / 2;", "const std::int64_t left = count / 2;", "ExpertLinearGrad*"),
 ]
 
 

@@ -101,16 +101,13 @@ TEST_P(Qwen3, MicroBatches) {
 
 TEST_P(Qwen3, BalanceLossOverMicroBatches) {
   Case c = base();
-  if (c.config.experts.count == 0) {
-    GTEST_SKIP() << "a dense model";
-  }
   c.rounds = 2;
   c.grains = 3;
   const Trained without = trained(c);
   c.balance_loss = 0.5;
   c.micro = 6;
   const Trained expected = trained(c);
-  EXPECT_NE(expected.weights, without.weights);
+  EXPECT_EQ(expected.weights != without.weights, c.config.experts.count > 0);  // a dense model has none
   for (const std::int64_t micro : {1, 2}) {
     c.micro = micro;
     expect_same(expected, trained(c), "at most " + std::to_string(micro) + " grains at once");
