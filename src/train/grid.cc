@@ -8,7 +8,8 @@ namespace {
 
 ir::Mesh mesh_of(const GridSizes& sizes) {
   std::vector<ir::MeshAxis> axes;
-  for (const auto& [name, size] : {std::pair{"context", sizes.context}, {"tensor", sizes.tensor}}) {
+  for (const auto& [name, size] :
+       {std::pair{"context", sizes.context}, {"expert", sizes.expert}, {"tensor", sizes.tensor}}) {
     require(size >= 1, "parallel.{} is {}; at least 1 is meant", name, size);
     if (size > 1) {
       axes.push_back({name, size});

@@ -11,8 +11,8 @@ namespace isotone::train {
 /// Ranks along each axis of the mesh that shares a model's graph ([parallel] of a recipe); data ranks are what is left.
 struct GridSizes {
   int context = 1;  ///< parts of each grain's tokens
+  int expert = 1;   ///< parts of each layer's experts
   int tensor = 1;   ///< parts of heads, feed-forward features and vocabulary
-  [[nodiscard]] int model_ranks() const { return context * tensor; }
 };
 
 class Grid {
@@ -28,7 +28,7 @@ class Grid {
   [[nodiscard]] dist::Communicator& data() const { return data_ ? *data_ : world_; }
   /// Those that share this rank's grains.
   [[nodiscard]] dist::Communicator& model() const { return *model_; }
-  /// Of model(): "context" and "tensor", those of more than one rank.
+  /// Of model(): "context", "expert" and "tensor", those of more than one rank.
   [[nodiscard]] const ir::Mesh& mesh() const { return mesh_; }
   /// Of each rank of model().
   [[nodiscard]] std::vector<int> coordinates(int model_rank) const { return mesh_.coordinates(model_rank); }

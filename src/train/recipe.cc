@@ -77,6 +77,7 @@ Setters setters(Recipe& r) {
       {"train.prometheus", words(r.prometheus)},
       {"parallel.data", one_of(r.data_mode, data_mode_names())},
       {"parallel.context", ranks(r.context)},
+      {"parallel.expert", ranks(r.expert)},
       {"parallel.tensor", ranks(r.tensor)},
   };
 }

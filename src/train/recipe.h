@@ -68,8 +68,8 @@ struct Recipe {
   // [parallel]
   /// What is cut among the data-parallel ranks (shards.h). Equal bits.
   std::string data_mode = "replicated";
-  /// Ranks that share a model's graph, by tokens of a grain and by features (grid.h). Equal bits.
-  int context = 1, tensor = 1;
+  /// Ranks that share a model's graph, by tokens of a grain, experts and features (grid.h). Equal bits.
+  int context = 1, expert = 1, tensor = 1;
 
   /// What is learned: the sources, or one without a name.
   [[nodiscard]] std::vector<data::SourceSpec> training_sources() const;
@@ -79,7 +79,7 @@ struct Recipe {
   [[nodiscard]] std::string built_folder() const;
 
   /// SHA-256 over everything above that decides numbers (not built, out, tensorboard, prometheus, keep,
-  /// checkpoint_every, recompute, data_mode, context, tensor).
+  /// checkpoint_every, recompute, data_mode, context, expert, tensor).
   [[nodiscard]] std::string fingerprint() const;
   /// What the fingerprint is made of, by key ("optimiser.lr"): values as JSON that gives them back exactly. A recipe of
   /// these keys alone has the same fingerprint.

@@ -37,8 +37,8 @@ std::vector<std::int64_t> lengths_of(const std::vector<nn::ParameterSpec>& specs
 std::vector<ir::Placement> places_of(const std::vector<nn::ParameterSpec>& specs, const ir::Mesh& mesh) {
   nn::Plan plan;
   for (const ir::MeshAxis& axis : mesh.axes()) {
-    if (axis.name == "tensor") {
-      plan = nn::ready_plan("tensor");
+    if (axis.name != "context") {  // which cuts no parameter
+      plan.merge(nn::ready_plan(axis.name));
     }
   }
   std::vector<ir::Placement> out;

@@ -61,7 +61,7 @@ Stepper::Stepper(const ModelConfig& config, const Recipe& recipe, std::int64_t m
       architecture_(models::architecture_of(config)),
       specs_(architecture_.parameters(config)),
       shared_(shared_parameter(config, specs_)),
-      grid_({recipe.context, recipe.tensor}, ranks),
+      grid_({recipe.context, recipe.expert, recipe.tensor}, ranks),
       shards_(specs_, shared_, parse_data_mode(recipe.data_mode), grid_),
       micro_([this](const Tensors& a) { return losses_of(a, Want::uses); }, [this] { return places(Want::uses); },
              grid_),
@@ -214,7 +214,11 @@ std::vector<Span> Stepper::own_grains() const {
 
 StepResult Stepper::step(TrainState& state, const data::GlobalBatch& batch) {
   StepResult result;
-  BatchCensus census = take_census(batch, own_grains(), grid_.data());
+  BatchCensus census;
+  {
+    const Timed timed(timeline_, "batch", Work::data);
+    census = take_census(batch, own_grains(), grid_.data());
+  }
   result.tokens = census.learned;
   result.batch_sha256 = std::move(census.sha256);
   require(result.tokens > 0, "step {}: the global batch has no token to learn", state.step);

@@ -18,6 +18,8 @@
 namespace isotone::bits {
 namespace {
 
+constexpr int kFirstGradient = 2;  // of what a gradient step gives, after losses and balance
+
 using train::AuditOptions;
 
 /// The rank whose thread this is, and whether it computes for the second time.
@@ -146,7 +148,7 @@ TEST_F(AuditTest, AWrongLossNamesStepAndGrain) {
     return trained(c);
   }();
   runs = 0;
-  const auto gradient = [&](const ir::Graph& g) { return is_gradient(g) && ++runs == 10 ? 2 : -1; };
+  const auto gradient = [&](const ir::Graph& g) { return is_gradient(g) && ++runs == 10 ? kFirstGradient + 1 : -1; };
   set_default_device(std::make_shared<FaultyDevice>(gradient, 3));
   EXPECT_NE(trained(c).weights, sound.weights);
 }
@@ -157,14 +159,14 @@ TEST_F(AuditTest, AWrongGradientNamesTheTensor) {
   for (const std::size_t i : {std::size_t{0}, std::size_t{5}, specs.size() - 1}) {
     std::atomic<int> runs{0};
     const auto fault = [&](const ir::Graph& g) {
-      return is_gradient(g) && !second_time && ++runs == 2 ? static_cast<int>(i) + 1 : -1;
+      return is_gradient(g) && !second_time && ++runs == 2 ? kFirstGradient + static_cast<int>(i) : -1;
     };
     set_default_device(std::make_shared<FaultyDevice>(fault, 0));
     expect_parts(errors(1, c, 1.0)[0], {"step 0:", "the gradient of '" + specs[i].name + "'", "over grain"});
   }
   // A whole batch at once has gradients by parameter.
   c = {.rounds = 1, .grains = 4, .tokens = 64, .steps = 1, .micro = 4};
-  const auto fault = [&](const ir::Graph& g) { return is_gradient(g) && !second_time ? 1 : -1; };
+  const auto fault = [&](const ir::Graph& g) { return is_gradient(g) && !second_time ? kFirstGradient : -1; };
   set_default_device(std::make_shared<FaultyDevice>(fault, 0));
   expect_parts(errors(1, c, 1.0)[0], {"'" + specs[0].name + "' over grains 0 to 3", "no majority"});
 }
@@ -174,7 +176,9 @@ TEST_F(AuditTest, AFaultyRankIsNamedByTheMajority) {
   for (const std::string& mode : train::data_mode_names()) {
     c.data_mode = mode;
     for (const int bad : {0, 2}) {
-      const auto fault = [&](const ir::Graph& g) { return is_gradient(g) && this_rank == bad ? 3 : -1; };
+      const auto fault = [&](const ir::Graph& g) {
+        return is_gradient(g) && this_rank == bad ? kFirstGradient + 2 : -1;
+      };
       set_default_device(std::make_shared<FaultyDevice>(fault, 1));
       const std::vector<std::string> said = errors(4, c, 1.0);
       EXPECT_EQ(std::set<std::string>(said.begin(), said.end()).size(), 1U) << "every rank says the same";
@@ -184,14 +188,16 @@ TEST_F(AuditTest, AFaultyRankIsNamedByTheMajority) {
   }
   // Once only, and in what a rank computed itself.
   std::atomic<int> runs{0};
-  const auto fault = [&](const ir::Graph& g) { return is_gradient(g) && this_rank == 1 && ++runs == 1 ? 3 : -1; };
+  const auto fault = [&](const ir::Graph& g) {
+    return is_gradient(g) && this_rank == 1 && ++runs == 1 ? kFirstGradient + 2 : -1;
+  };
   set_default_device(std::make_shared<FaultyDevice>(fault, 1));
   expect_parts(errors(3, c, 1.0)[2], {"rank 1 of 3 on", "and then rank 2 on",
                                       "stands: rank 1 on " + train::host_name() + " (the first time only)"});
 }
 
 TEST_F(AuditTest, TwoRanksThatDisagreeAreBothNamed) {
-  const auto fault = [&](const ir::Graph& g) { return is_gradient(g) && this_rank == 1 ? 3 : -1; };
+  const auto fault = [&](const ir::Graph& g) { return is_gradient(g) && this_rank == 1 ? kFirstGradient + 2 : -1; };
   set_default_device(std::make_shared<FaultyDevice>(fault, 1));
   expect_parts(errors(2, small(), 1.0)[0], {"rank 0 of 2 on", "and then rank 1 on", "no majority"});
 }

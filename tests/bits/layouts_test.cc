@@ -34,9 +34,10 @@ ModelConfig wide_config(bool tied) {
 struct Layout {
   int data, context, tensor;
   const char* mode;
-  [[nodiscard]] int ranks() const { return data * context * tensor; }
+  int expert = 1;
+  [[nodiscard]] int ranks() const { return data * context * expert * tensor; }
   [[nodiscard]] std::string describe() const {
-    return fmt::format("data {} {} x context {} x tensor {}", data, mode, context, tensor);
+    return fmt::format("data {} {} x context {} x expert {} x tensor {}", data, mode, context, expert, tensor);
   }
 };
 
@@ -55,6 +56,7 @@ class Layouts : public testing::TestWithParam<DType> {
   static Case with(Case c, const Layout& layout) {
     c.data_mode = layout.mode;
     c.context = layout.context;
+    c.expert = layout.expert;
     c.tensor = layout.tensor;
     return c;
   }
@@ -90,6 +92,27 @@ TEST_P(Layouts, AnUntiedModelRecomputedInManyRounds) {
   c.recompute = "layer";
   const Trained expected = trained(c);
   for (const Layout& layout : {Layout{1, 1, 2, "replicated"}, {2, 2, 2, "zero3"}}) {
+    dist::run_in_process(layout.ranks(), [&](Communicator& r) {
+      expect_same(expected, trained(with(c, layout), r), fmt::format("{}, rank {}", layout.describe(), r.rank()));
+    });
+  }
+}
+
+TEST_P(Layouts, Experts) {
+  Case c = base();
+  c.config = tiny_qwen3_moe();
+  c.balance_loss = 0.01;
+  const Trained expected = trained(c);
+  for (const Layout& layout : {Layout{1, 1, 1, "replicated", 2},
+                               {1, 1, 1, "zero1", 4},
+                               {1, 1, 1, "replicated", 3},
+                               {2, 1, 1, "zero3", 2},
+                               {1, 2, 1, "replicated", 2},
+                               {1, 2, 1, "replicated"},
+                               {1, 1, 2, "replicated"},
+                               {1, 1, 2, "zero2", 2},
+                               {3, 1, 1, "zero1", 2},
+                               {2, 2, 2, "zero3", 2}}) {
     dist::run_in_process(layout.ranks(), [&](Communicator& r) {
       expect_same(expected, trained(with(c, layout), r), fmt::format("{}, rank {}", layout.describe(), r.rank()));
     });

@@ -19,7 +19,7 @@ struct Case {
   std::int64_t micro = 8;
   std::string recompute = "none";
   std::string data_mode = "replicated";
-  int context = 1, tensor = 1;
+  int context = 1, expert = 1, tensor = 1;
   double balance_loss = -1.0;  // as the configuration says
   ModelConfig config = tiny_config();
 };
@@ -65,6 +65,7 @@ inline train::Recipe recipe_of(const Case& c) {
   r.balance_loss = c.balance_loss;
   r.data_mode = c.data_mode;
   r.context = c.context;
+  r.expert = c.expert;
   r.tensor = c.tensor;
   r.lr = 1e-2;
   r.steps = 10;
